@@ -1,0 +1,1 @@
+"""Floor 5: the coding agent: its loop, tools, permissions and model providers."""

@@ -1,0 +1,163 @@
+"""What the loop needs from a model and from a tool; everything concrete is handed in.
+
+Data flow of one step: the view becomes a `ModelRequest`; the model's `Reply` becomes an assistant
+message; each of its calls is `prepare`d (no effect yet: validation, intent, what to ask the user),
+permitted, recorded as started, and only then `run`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from rewake.model.content import JsonObject, ResultBlock, Text, Thinking, ToolCall, Usage
+from rewake.model.events import Intent, Outcome, Result, StopReason, Todo
+from rewake.state.view import ViewMessage
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSpec:
+    """What a model is told of a tool; `parameters` is a JSON Schema object."""
+
+    name: str
+    description: str
+    parameters: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One request. `turn` counts the assistant messages on the branch, compacted ones included.
+
+    `max_output_tokens` of None leaves the limit to the provider.
+    """
+
+    system: str
+    messages: tuple[ViewMessage, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    turn: int = 0
+    max_output_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One assistant turn. `provider` is what the provider needs back verbatim, if anything."""
+
+    content: tuple[Text | Thinking | ToolCall, ...]
+    stop_reason: StopReason
+    usage: Usage | None = None
+    model: str = ""
+    provider: JsonObject | None = None
+
+
+class Model(Protocol):
+    """A model. `name` is what `--model` was given; `context_tokens` its window, None if unknown."""
+
+    name: str
+    context_tokens: int | None
+
+    async def request(self, request: ModelRequest, on_text: Callable[[str], None]) -> Reply:
+        """Answer; `on_text` gets each piece of text as it streams in.
+
+        Raises ModelError (`retryable` for transient ones) and PromptTooLongError. Cancellable.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release connections; harmless when called twice."""
+        ...
+
+
+class BlobPort(Protocol):
+    """The part of the blob store that tools and providers use."""
+
+    def put(self, data: bytes) -> str:
+        """Keep `data`; durable under its SHA-256 when this returns."""
+        ...
+
+    def get(self, sha256: str) -> bytes:
+        """The bytes. Raises StorageError when they are missing or damaged."""
+        ...
+
+
+class Files(Protocol):
+    """What the session knows of a file the model has read (from the fold, so it survives resume)."""
+
+    def read_hash(self, path: str) -> str | None:
+        """SHA-256 of the content the model last saw or wrote at this real path; None if never."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """Where a tool works. All paths are absolute and resolved.
+
+    `session_directory` holds `outputs/<call_id>/`; `secrets` are names of environment variables
+    that no command may see; `is_inside(path)` says whether a real path is in an allowed directory.
+    """
+
+    project: Path
+    cwd: Path
+    session_directory: Path
+    blobs: BlobPort
+    files: Files
+    extra_directories: tuple[Path, ...] = ()
+    secrets: frozenset[str] = frozenset()
+    todos: Callable[[], Sequence[Todo]] = tuple
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A validated call that hasn't happened: what it will do and what to ask the user about it.
+
+    `subject` is matched by permission rules (`Bash(git status:*)` → the command; file tools → the
+    path relative to the project). `preview` is a diff or the command, to be shown with the question.
+    `serial_keys` names what it must not share with a call running at the same time (real paths).
+    """
+
+    intent: Intent
+    subject: str
+    summary: str
+    preview: str = ""
+    serial_keys: tuple[str, ...] = ()
+    data: object = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutput:
+    """What the model is told, and what the call did."""
+
+    content: tuple[ResultBlock, ...]
+    is_error: bool = False
+    outcome: Outcome = field(default_factory=Outcome)
+
+    def result(self) -> Result:
+        """The part that the model sees."""
+        return Result(self.content, self.is_error)
+
+
+class ToolInputError(Exception):
+    """The arguments can't be used; the text tells the model how to call the tool properly."""
+
+
+class Tool(Protocol):
+    """A tool of the agent. `read_only` tools have no effect and may run in parallel."""
+
+    spec: ToolSpec
+    read_only: bool
+
+    def prepare(self, call_id: str, arguments: JsonObject, context: ToolContext) -> Prepared:
+        """Check the arguments and say what would be done, without doing it.
+
+        Blobs that the intent names are durable when this returns. Raises ToolInputError.
+        `call_id` is the event id of the `requested` line: unique, safe as a file name.
+        """
+        ...
+
+    async def run(self, prepared: Prepared, context: ToolContext) -> ToolOutput:
+        """Do it. Called only after the intent is durable; a failure that changed nothing returns
+        an error output; an exception leaves the call to be settled by evidence."""
+        ...
+
+

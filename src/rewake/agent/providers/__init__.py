@@ -1,0 +1,1 @@
+"""Models behind one port: scripted, embedded, and everything pydantic-ai speaks to."""

@@ -1,0 +1,1 @@
+"""Floor 6: the `rewake` command. One file per command: parse, call, render."""

@@ -1,0 +1,1 @@
+"""Floor 1: the one fold and the view of it. Pure: events in, state out."""
