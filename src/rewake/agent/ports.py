@@ -159,5 +159,3 @@ class Tool(Protocol):
         """Do it. Called only after the intent is durable; a failure that changed nothing returns
         an error output; an exception leaves the call to be settled by evidence."""
         ...
-
-

@@ -1,0 +1,67 @@
+"""Cutting and cleaning text without breaking characters, and estimating its tokens."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Any, Final
+
+_SURROGATES: Final = re.compile("[\ud800-\udfff]")
+_REPLACEMENT: Final = "\ufffd"
+_JOINERS: Final = "\u200d\ufe0f\ufe0e"
+# Providers' tokenizers give about 4 bytes of English a token and 3 bytes of CJK (one character);
+# 3 never underestimates by much, and an overestimate only compacts a little early.
+_BYTES_PER_TOKEN: Final = 3
+
+
+def estimate_tokens(text: str) -> int:
+    """An offline upper estimate of the tokens in `text`."""
+    return -(-len(text.encode("utf-8", "surrogatepass")) // _BYTES_PER_TOKEN)
+
+
+def valid_unicode(text: str) -> str:
+    """`text` with each lone surrogate replaced by U+FFFD."""
+    if text.isascii() or not _SURROGATES.search(text):
+        return text
+    return _SURROGATES.sub(_REPLACEMENT, text)
+
+
+def valid_json(value: Any) -> Any:
+    """A JSON value with all its strings, keys included, made valid Unicode."""
+    if isinstance(value, str):
+        return valid_unicode(value)
+    if isinstance(value, dict):
+        return {valid_unicode(str(key)): valid_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [valid_json(item) for item in value]
+    return value
+
+
+def clip(text: str, bytes_max: int) -> str:
+    """The first line's worth of `text` in at most `bytes_max` bytes of UTF-8, with `…` where cut.
+
+    White space is folded; no character, emoji or combining sequence is cut through.
+    """
+    folded = " ".join(text[: 4 * bytes_max].split())
+    encoded = folded.encode("utf-8", "surrogatepass")
+    if len(encoded) <= bytes_max and len(text) <= 4 * bytes_max:
+        return folded
+    kept = encoded[: max(bytes_max - 3, 0)].decode("utf-8", "ignore")
+    rest = folded[len(kept) : len(kept) + 1]
+    if (rest and _continues(rest)) or kept.endswith("\u200d"):
+        kept = _without_last_cluster(kept)
+    return kept + "…"
+
+
+def _continues(char: str) -> bool:
+    return char in _JOINERS or unicodedata.combining(char) != 0
+
+
+def _without_last_cluster(text: str) -> str:
+    end = len(text)
+    while end > 0:
+        end -= 1
+        joined = _continues(text[end]) or (end > 0 and text[end - 1] == "\u200d")
+        if not joined:
+            break
+    return text[:end]

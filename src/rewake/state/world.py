@@ -1,0 +1,156 @@
+"""What happened outside the conversation: runs, tool calls, agents, titles, totals.
+
+The rule kept here: the world follows the order of the *file*. Rewinding a conversation undoes no
+effect, so a call left uncertain on an abandoned branch is still uncertain.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from rewake.model.content import JsonObject, ToolCall, Usage, plain_text
+from rewake.model.events import (
+    AgentEvent,
+    Event,
+    ForkOrigin,
+    Intent,
+    Message,
+    MessageAmendment,
+    Metadata,
+    RunStart,
+    SessionStart,
+    Terminal,
+    ToolLifecycle,
+)
+from rewake.state.text import clip
+
+_PROMPT_BYTES_MAX: Final = 200  # a title's worth
+_ENDED: Final = frozenset({"completed", "failed", "resolved"})
+
+
+class OpenCall(msgspec.Struct, frozen=True):
+    """A call that was asked for and hasn't ended: `requested` is pending, `started` uncertain."""
+
+    call_id: str
+    tool_name: str
+    status: str
+    message_id: str | None = None
+    index: int = 0
+    provider_call_id: str = ""
+    arguments: JsonObject | None = None
+    intent: Intent | None = None
+    started_at: str = ""
+    run_id: str = ""
+
+
+class World(msgspec.Struct):
+    """The fold of everything that follows the file's order. Bounded by what is still open."""
+
+    project: JsonObject = {}
+    forked_from: ForkOrigin | None = None
+    run: RunStart | None = None
+    runs: int = 0
+    step: int = 0
+    calls: dict[str, OpenCall] = {}
+    calls_ended: dict[str, int] = {}
+    open_agents: dict[str, str] = {}
+    metadata: JsonObject = {}
+    usage: Usage = Usage()
+    messages: int = 0
+    first_prompt: str = ""
+    last_prompt: str = ""
+    terminal: Terminal | None = None
+    updated_at: str = ""
+
+    @property
+    def title(self) -> str:
+        """The title given, else the beginning of the first prompt."""
+        given = self.metadata.get("title")
+        return given if isinstance(given, str) and given else self.first_prompt
+
+    @property
+    def generation(self) -> int:
+        """The newest run's generation, 0 before any run."""
+        return self.run.generation if self.run is not None else 0
+
+    @property
+    def uses_actions(self) -> bool:
+        """Whether calls leave intents here, so that one without is known not to have run."""
+        return bool(self.calls) or bool(self.calls_ended)
+
+    def apply(self, event: Event) -> None:
+        """Fold one event in. Never raises: what it can't use changes nothing."""
+        payload = event.payload
+        self.updated_at = event.timestamp
+        self.step = max(self.step, event.step)
+        if isinstance(payload, Message):
+            self._message(payload)
+        elif isinstance(payload, ToolLifecycle):
+            self._tool(event, payload)
+        elif isinstance(payload, MessageAmendment):
+            self._usage(payload.usage)
+        elif isinstance(payload, RunStart):
+            self.run = payload
+            self.runs += 1
+            self.terminal = None
+        elif isinstance(payload, Terminal):
+            self.terminal = payload
+        elif isinstance(payload, Metadata):
+            self._metadata(payload)
+        elif isinstance(payload, AgentEvent):
+            self._agent(payload)
+        elif isinstance(payload, SessionStart):
+            self.project = payload.project
+            self.forked_from = payload.forked_from
+
+    def _message(self, message: Message) -> None:
+        self.messages += 1
+        if message.role == "user" and not message.source:
+            self.last_prompt = clip(plain_text(message.content), _PROMPT_BYTES_MAX)
+            self.first_prompt = self.first_prompt or self.last_prompt
+        elif message.role == "assistant":
+            self._usage(message.usage)
+
+    def _usage(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self.usage = self.usage + usage
+
+    def _tool(self, event: Event, payload: ToolLifecycle) -> None:
+        call_id = payload.call_id or event.event_id
+        if payload.status in _ENDED:
+            self.calls.pop(call_id, None)
+            self.calls_ended[payload.status] = self.calls_ended.get(payload.status, 0) + 1
+            return
+        known = self.calls.get(call_id)
+        self.calls[call_id] = OpenCall(
+            call_id=call_id,
+            tool_name=payload.tool_name,
+            status=payload.status,
+            message_id=payload.message_id,
+            index=payload.index,
+            provider_call_id=payload.provider_call_id,
+            arguments=payload.arguments or (known.arguments if known else None),
+            intent=payload.intent or (known.intent if known else None),
+            started_at=event.timestamp if payload.status == "started" else "",
+            run_id=event.run_id,
+        )
+
+    def _metadata(self, payload: Metadata) -> None:
+        for key, value in payload.entries.items():
+            if value is None:
+                self.metadata.pop(key, None)
+            else:
+                self.metadata[key] = value
+
+    def _agent(self, payload: AgentEvent) -> None:
+        if payload.status in {"completed", "failed", "cancelled"}:
+            self.open_agents.pop(payload.agent_id, None)
+        else:
+            self.open_agents[payload.agent_id] = payload.status
+
+
+def tool_calls(message: Message) -> tuple[ToolCall, ...]:
+    """The calls of a message in the order the model asked for them."""
+    return tuple(block for block in message.content if isinstance(block, ToolCall))
