@@ -1,15 +1,14 @@
 """Content blocks of messages and of tool results.
 
-The rule kept here: a block is a frozen value with a `type` tag, and a block of a type that this
-version doesn't know stays in its message as an `Opaque` with its bytes.
+The rule kept here: a block is a frozen value with a `type` tag, and a block of a type or shape that
+this version doesn't know stays in its message as an `Opaque` with its bytes.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-
 
 # JSON as it came from outside. Values are frozen by a round trip through bytes at submission.
 JsonObject = dict[str, Any]
@@ -72,7 +71,7 @@ class ToolResult(Block, frozen=True, tag="tool_result"):
 
 
 class Opaque(msgspec.Struct, frozen=True):
-    """A block of an unknown type: its JSON text, byte for byte."""
+    """A block that this version can't read: its JSON text, byte for byte."""
 
     raw: bytes
 
@@ -80,6 +79,12 @@ class Opaque(msgspec.Struct, frozen=True):
 KnownBlock = Text | Thinking | ToolCall | ToolResult | Image | File
 ContentBlock = KnownBlock | Opaque
 ResultBlock = Text | Image | File
+
+if TYPE_CHECKING:
+    Content = tuple[ContentBlock, ...]
+else:
+    # An Opaque has no tag for the decoder to know it by: the codec puts it in by itself.
+    Content = tuple[KnownBlock, ...]
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from rewake.model.content import ContentBlock, JsonObject, ResultBlock, Usage
+from rewake.model.content import Content, JsonObject, ResultBlock, Usage
 
 FORMAT_NAME: Final = "rewake-transcript"
 FORMAT_VERSION: Final = 1
@@ -68,8 +68,11 @@ class Checkpoint(Payload, frozen=True):
     trigger: str = ""
 
 
-class SessionStart(Payload, frozen=True):
-    """The first line. `project` identifies the project; a fork carries its origin and a checkpoint."""
+class SessionStart(Payload, frozen=True, omit_defaults=False):
+    """The first line. `project` identifies the project; a fork carries its origin and a checkpoint.
+
+    Every field is written, so that the file says by itself what it is.
+    """
 
     format: str = FORMAT_NAME
     version: int = FORMAT_VERSION
@@ -104,7 +107,7 @@ class Message(Payload, frozen=True):
     """
 
     role: Role
-    content: tuple[ContentBlock, ...]
+    content: Content
     model: str = ""
     usage: Usage | None = None
     stop_reason: StopReason | None = None

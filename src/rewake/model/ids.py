@@ -6,6 +6,7 @@ That is what lets an id be found in a file by bisection.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Callable
 from typing import Final, NewType
@@ -21,7 +22,9 @@ _LOW_BITS: Final = 62
 _LOW_MASK: Final = (1 << _LOW_BITS) - 1
 # A fresh millisecond starts in the lower half, so that at least 2^73 increments follow it.
 _SEED_BITS: Final = _COUNTER_BITS - 1
-_ID_CHARS: Final = 36
+_canonical: Final = re.compile(
+    "[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+).fullmatch
 _NAMESPACE: Final = uuid.UUID("6d0ff5a4-66a5-5c0b-9c0e-2d6a3f1b7a10")
 
 
@@ -41,7 +44,7 @@ class IdGenerator:
     ) -> None:
         self._clock_ms = clock_ms
         self._random_bits = random_bits
-        self._millisecond = -1
+        self._millisecond = 0
         self._counter = 0
         if last is not None:
             self.seed(last)
@@ -84,11 +87,7 @@ def split_id(event_id: str) -> tuple[int, int] | None:
 
 def is_event_id(text: str) -> bool:
     """Whether `text` is a UUIDv7 in its canonical lower-case form (so it is safe as a file name)."""
-    if len(text) != _ID_CHARS or text[14] != "7" or text[19] not in "89ab":
-        return False
-    if text[8] != "-" or text[13] != "-" or text[18] != "-" or text[23] != "-":
-        return False
-    return all(char in "0123456789abcdef-" for char in text) and text.count("-") == 4
+    return _canonical(text) is not None
 
 
 def synthetic_id(*parts: str) -> str:

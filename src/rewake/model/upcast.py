@@ -24,9 +24,21 @@ def upcast(
     payload: JsonObject,
     steps: Mapping[tuple[str, int], Step] = STEPS,
 ) -> JsonObject:
-    """Walk `payload` from `version` up to `current`; a version without a step keeps its shape."""
+    """Walk `payload` from `version` up to `current`; a version without a step keeps its shape.
+
+    Raises ValueError when there is no such version or when a step can't use the payload.
+    """
+    if version < 1 or not isinstance(payload, dict):
+        raise ValueError(f"no payload of {event_type} has version {version} and this shape")
     for at in range(version, current):
         step = steps.get((event_type, at))
         if step is not None:
-            payload = step(payload)
+            payload = _take(step, payload, f"{event_type} from version {at}")
     return payload
+
+
+def _take(step: Step, payload: JsonObject, name: str) -> JsonObject:
+    try:
+        return step(payload)
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"can't upcast {name}: {error!r}") from error
