@@ -16,7 +16,7 @@ import msgspec
 
 from rewake.errors import InvalidValueError
 from rewake.model import jsontext
-from rewake.model.content import ContentBlock, KnownBlock, Opaque
+from rewake.model.content import ContentBlock, KnownBlock, Opaque, Text
 from rewake.model.events import (
     PAYLOAD_TYPES,
     SCHEMA_VERSIONS,
@@ -33,6 +33,7 @@ DEPTH_MAX: Final = 200
 own stack takes of it; a fifth of that is read back from anywhere."""
 
 _EMPTY_CONTENT: Final = b'"content":[]'
+_TEXT_ONLY: Final[frozenset[type]] = frozenset({Text})
 _PREVIEW_BYTES_MAX: Final = 8192
 # Characters of a string and items of a list or object that a preview keeps; the second try is for
 # payloads of very many parts. No less than 64 characters: a hash must stay whole.
@@ -59,9 +60,23 @@ def encode_payload(payload: KnownPayload | Spilled | Unknown) -> bytes:
         return payload.raw
     if isinstance(payload, Spilled):
         return _encode(payload)
-    if isinstance(payload, Message) and any(isinstance(b, Opaque) for b in payload.content):
-        return _encode_with_opaque(payload)
+    if isinstance(payload, Message):
+        return _encode_message(payload)
     return _encode_checked(payload)
+
+
+def _encode_message(message: Message) -> bytes:
+    kinds = {type(block) for block in message.content}
+    if Opaque in kinds:
+        return _encode_with_opaque(message)
+    # Text alone holds no number and nothing nested, so the search for what can't be read back,
+    # which costs more than the encoding itself, may be left out.
+    if kinds <= _TEXT_ONLY and message.usage is None and message.provider is None:
+        try:
+            return _encode(message)
+        except (TypeError, ValueError):
+            return _encode_checked(message)
+    return _encode_checked(message)
 
 
 def _encode_checked(value: KnownPayload | KnownBlock) -> bytes:
@@ -73,11 +88,18 @@ def _encode_checked(value: KnownPayload | KnownBlock) -> bytes:
             _refuse_unreadable(plain)
             return jsontext.dumps(plain)
         # The fast encoder writes non-finite numbers as null, so look again wherever one stands.
-        if b"null" in encoded or encoded.count(b"{") + encoded.count(b"[") > DEPTH_MAX:
+        if b"null" in encoded or _may_be_deep(encoded):
             _refuse_unreadable(msgspec.to_builtins(value))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         _refuse(error)
     return encoded
+
+
+def _may_be_deep(encoded: bytes) -> bool:
+    # Each level takes a byte to open it and one to close it.
+    if len(encoded) <= 2 * DEPTH_MAX:
+        return False
+    return encoded.count(b"{") + encoded.count(b"[") > DEPTH_MAX
 
 
 def _encode_with_opaque(payload: Message) -> bytes:
