@@ -1,0 +1,119 @@
+"""Bytes named by their SHA-256, compressed, written once: `blobs/ab/<sha256>`.
+
+The rules kept here:
+
+- A durable store returns from `put` only when the file and its directory entry survive a power
+  loss, so the line that names a blob can be written next.
+- A file that is already there is trusted only after its content was compared once in this process
+  (a crash may have left it empty), and is made durable before it counts.
+- `get` gives the exact bytes or an error that names the file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+from rewake.errors import InvalidValueError, StorageError
+from rewake.log.disk import Disk, crash_point, storage_error
+
+_LEVEL: Final = 1  # measured: 436 MB/s at ratio 4.7 on source code; higher levels gain little
+_SHA256_CHARS: Final = 64
+_HEX: Final = frozenset("0123456789abcdef")
+
+
+def _zstd() -> ModuleType:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+    else:
+        from backports import zstd
+    return zstd
+
+
+class BlobStore:
+    """The blobs of one project, shared by its sessions. Safe for threads and for processes."""
+
+    def __init__(self, directory: Path, disk: Disk, *, durable: bool) -> None:
+        self.directory = directory
+        self._disk = disk
+        self._durable = durable
+        self._settled: set[str] = set()
+
+    def path(self, sha256: str) -> Path:
+        """Where the blob is or would be. Raises InvalidValueError for anything but a SHA-256."""
+        if len(sha256) != _SHA256_CHARS or not _HEX.issuperset(sha256):
+            raise InvalidValueError(
+                f"{sha256!r} names no blob.", remedy="Pass 64 lower-case hexadecimal digits."
+            )
+        return self.directory / sha256[:2] / sha256
+
+    def put(self, data: bytes) -> str:
+        """Keep `data` under the name returned. Raises StorageError. Idempotent."""
+        sha256 = hashlib.sha256(data).hexdigest()
+        if sha256 in self._settled:
+            return sha256
+        path = self.path(sha256)
+        try:
+            if self._holds(path, sha256):
+                self._make_durable(path)
+            else:
+                self._write(path, data)
+        except OSError as error:
+            raise storage_error(error, path, "write") from error
+        self._settled.add(sha256)
+        return sha256
+
+    def get(self, sha256: str) -> bytes:
+        """The bytes. Raises StorageError when they are missing or damaged."""
+        path = self.path(sha256)
+        try:
+            stored = path.read_bytes()
+        except OSError as error:
+            raise storage_error(error, path, "read") from error
+        data = _decompressed(stored)
+        if data is None or hashlib.sha256(data).hexdigest() != sha256:
+            raise StorageError(
+                f"The blob {path} is damaged: its bytes don't have the SHA-256 of its name.",
+                path=str(path),
+                remedy="Restore it from a backup; what refers to it can't be shown in full.",
+            )
+        return data
+
+    def has(self, sha256: str) -> bool:
+        """Whether a file is there and isn't empty; its content is not checked."""
+        try:
+            return self.path(sha256).stat().st_size > 0
+        except FileNotFoundError:
+            return False
+
+    def _holds(self, path: Path, sha256: str) -> bool:
+        try:
+            data = _decompressed(path.read_bytes())
+        except FileNotFoundError:
+            return False
+        return data is not None and hashlib.sha256(data).hexdigest() == sha256
+
+    def _make_durable(self, path: Path) -> None:
+        """Who wrote it may have been told not to sync."""
+        if self._durable:
+            self._disk.sync_file(path)
+            self._disk.sync_directory(path.parent)
+
+    def _write(self, path: Path, data: bytes) -> None:
+        self._disk.make_directory(path.parent, sync=self._durable)
+        compressed: bytes = _zstd().compress(data, _LEVEL)
+        crash_point("before_write_blob")
+        self._disk.write_atomic(path, compressed, sync=self._durable)
+        crash_point("after_write_blob")
+
+
+def _decompressed(stored: bytes) -> bytes | None:
+    zstd = _zstd()
+    try:
+        data: bytes = zstd.decompress(stored)
+    except zstd.ZstdError:
+        return None
+    return data

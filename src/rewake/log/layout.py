@@ -1,0 +1,259 @@
+"""Where everything is under REWAKE_HOME (ARCHITECTURE.md, "On disk"), and how a session is found.
+
+The rules kept here: a path is made only from names that were checked (an id never leaves its
+folder), a project's directory is named after its real path so that no two projects share one, and
+one unreadable directory never hides another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rewake.errors import SessionNotFoundError, UsageError
+from rewake.log.disk import Disk, storage_error
+
+HOME_VARIABLE: Final = "REWAKE_HOME"
+_TRANSCRIPT: Final = "transcript.jsonl"
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_SLUG_PARTS: Final = 2  # the last two parts of a path tell a person which project it is
+_SLUG_CHARS_MAX: Final = 60  # leaves room for the hash below the 255 bytes of a file name
+_HASH_CHARS: Final = 12
+_CANDIDATES_MAX: Final = 10
+Problem = Callable[[Path, OSError], None]
+
+
+def default_home(environ: Mapping[str, str]) -> Path:
+    """REWAKE_HOME, else the platform's directory for user data."""
+    chosen = environ.get(HOME_VARIABLE)
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    import platformdirs
+
+    return platformdirs.user_data_path("rewake", appauthor=False)
+
+
+def project_root(cwd: Path) -> Path:
+    """The real path of the nearest directory upwards with a `.git` entry, else of `cwd` itself."""
+    real = cwd.resolve()
+    for directory in (real, *real.parents):
+        if os.path.lexists(directory / ".git"):
+            return directory
+    return real
+
+
+def checked_name(name: str) -> str:
+    """`name` if it is safe as one part of a path. Raises UsageError."""
+    if _NAME.fullmatch(name) is None:
+        raise UsageError(
+            f"{name!r} can't be used as an id.",
+            remedy="Use letters, digits, '.', '_' and '-', beginning with a letter or a digit.",
+        )
+    return name
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPaths:
+    """The files of one session. Nothing here says that they exist."""
+
+    project: Path
+    session_id: str
+
+    @property
+    def directory(self) -> Path:
+        """The session's own directory."""
+        return self.project / "sessions" / self.session_id
+
+    @property
+    def transcript(self) -> Path:
+        """The truth."""
+        return self.directory / _TRANSCRIPT
+
+    @property
+    def trace(self) -> Path:
+        """Debug detail."""
+        return self.directory / "trace.jsonl"
+
+    @property
+    def lock(self) -> Path:
+        """Who is writing."""
+        return self.directory / "lock"
+
+    @property
+    def outputs(self) -> Path:
+        """What shell commands did, one directory per call."""
+        return self.directory / "outputs"
+
+    @property
+    def agents(self) -> Path:
+        """Transcripts of sub-agents."""
+        return self.directory / "agents"
+
+    @property
+    def blobs(self) -> Path:
+        """The project's blobs, shared by its sessions."""
+        return self.project / "blobs"
+
+    def output(self, call_id: str) -> Path:
+        """The directory of one shell command."""
+        return self.outputs / checked_name(call_id)
+
+    def agent_transcript(self, agent_id: str) -> Path:
+        """The sidechain of one sub-agent."""
+        return self.agents / f"{checked_name(agent_id)}.jsonl"
+
+
+class Layout:
+    """All projects and sessions under `home`. Reading creates nothing."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+
+    @property
+    def projects(self) -> Path:
+        """One directory per project."""
+        return self.home / "projects"
+
+    def project_directory(self, root: Path) -> Path:
+        """Where the sessions of the project at the real path of `root` are kept."""
+        real = root.resolve()
+        readable = "-".join(real.parts[1:][-_SLUG_PARTS:])
+        slug = re.sub(r"[^A-Za-z0-9._]+", "-", readable)[-_SLUG_CHARS_MAX:].strip("-.") or "root"
+        digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:_HASH_CHARS]
+        return self.projects / f"{slug}-{digest}"
+
+    def create_project(self, root: Path, disk: Disk, *, sync: bool) -> Path:
+        """The project's directory, made with its identity if it isn't there. Idempotent."""
+        directory = self.project_directory(root)
+        identity = directory / "project.json"
+        if identity.exists():
+            return directory
+        # A path that isn't UTF-8 stands there with lone surrogates escaped, as os.fsdecode gives it.
+        content = json.dumps({"version": 1, "roots": [str(root.resolve())]}) + "\n"
+        try:
+            disk.make_directory(directory, sync=sync)
+            disk.write_atomic(identity, content.encode("ascii"), sync=sync)
+        except OSError as error:
+            raise storage_error(error, directory, "create") from error
+        return directory
+
+    def create_session(
+        self, root: Path, session_id: str, disk: Disk, *, sync: bool
+    ) -> SessionPaths:
+        """Directories for a new session of the project at `root`; durable with `sync`.
+
+        Raises UsageError when the id can't be used or has a transcript already, StorageError.
+        """
+        paths = SessionPaths(self.create_project(root, disk, sync=sync), checked_name(session_id))
+        if paths.transcript.exists():
+            raise UsageError(
+                f"The session {session_id} exists already.",
+                remedy=f"Go on with it (--resume {session_id}) or choose another id.",
+            )
+        try:
+            disk.make_directory(paths.directory, sync=sync)
+        except OSError as error:
+            raise storage_error(error, paths.directory, "create") from error
+        if sync:
+            self.make_durable(paths, disk)
+        return paths
+
+    def make_durable(self, paths: SessionPaths, disk: Disk) -> None:
+        """Sync every directory from the session's own up to the home's entry.
+
+        For a session whose directories exist: who made them may not have got to sync them.
+        """
+        directory = paths.directory
+        try:
+            while directory != self.home:
+                directory = directory.parent
+                disk.sync_directory(directory)
+            disk.sync_directory(self.home.parent)
+        except OSError as error:
+            raise storage_error(error, directory, "sync") from error
+
+    def sessions(
+        self, root: Path | None = None, *, on_problem: Problem | None = None
+    ) -> Iterator[SessionPaths]:
+        """Every session that has a transcript, of the project at `root` or of all; in no order.
+
+        A directory that can't be read goes to `on_problem`; without one the OSError is raised.
+        """
+        projects = (
+            _directories(self.projects, on_problem)
+            if root is None
+            else iter((self.project_directory(root),))
+        )
+        for project in projects:
+            for directory in _directories(project / "sessions", on_problem):
+                if _is_file(directory / _TRANSCRIPT, on_problem):
+                    yield SessionPaths(project, directory.name)
+
+    def find(self, wanted: str, root: Path | None = None) -> SessionPaths:
+        """The session with this id or with this unique beginning of one.
+
+        Looks in the project at `root`, or in all. Raises SessionNotFoundError with the candidates.
+        """
+        problems: list[str] = []
+
+        def note(path: Path, error: OSError) -> None:
+            problems.append(f"{path} can't be read ({error.strerror})")
+
+        matches = []
+        for paths in self.sessions(root, on_problem=note):
+            if paths.session_id == wanted:
+                return paths
+            if wanted and paths.session_id.startswith(wanted):
+                matches.append(paths)
+        if len(matches) == 1:
+            return matches[0]
+        candidates = tuple(sorted(paths.session_id for paths in matches))
+        raise _not_found(wanted, candidates, problems)
+
+
+def _not_found(
+    wanted: str, candidates: tuple[str, ...], problems: list[str]
+) -> SessionNotFoundError:
+    but = f" ({'; '.join(problems)})" if problems else ""
+    if not candidates:
+        return SessionNotFoundError(
+            f"There is no session {wanted!r}{but}.",
+            remedy="`rewake sessions --all` lists those there are.",
+        )
+    shown = ", ".join(candidates[:_CANDIDATES_MAX])
+    return SessionNotFoundError(
+        f"{len(candidates)} sessions begin with {wanted!r}: {shown}{but}.",
+        candidates=candidates,
+        remedy="Give more of the id.",
+    )
+
+
+def _is_file(path: Path, on_problem: Problem | None) -> bool:
+    try:
+        return path.is_file()
+    except OSError as error:
+        if on_problem is None:
+            raise
+        on_problem(path, error)
+        return False
+
+
+def _directories(path: Path, on_problem: Problem | None) -> Iterator[Path]:
+    try:
+        with os.scandir(path) as entries:
+            names = [entry.name for entry in entries if entry.is_dir()]
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        if on_problem is None:
+            raise
+        on_problem(path, error)
+        return
+    for name in names:
+        yield path / name
