@@ -74,7 +74,6 @@ class _Line(msgspec.Struct, gc=False):
     schema_version: int = 1
     step: int = 0
     agent_id: str | None = None
-    crc32: str | None = None
 
 
 class Header(msgspec.Struct, frozen=True):

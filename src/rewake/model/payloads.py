@@ -170,10 +170,8 @@ def decode_payload(event_type: str, version: int, raw: bytes) -> KnownPayload | 
         if raw.startswith(b'{"blob"') or (event_type == "session" and b'"blob"' in raw):
             return _as_spilled(raw) or _decode_version(event_type, version, current, raw)
         return _decode_version(event_type, version, current, raw)
-    except msgspec.ValidationError as error:
-        return _as_spilled(raw) or Unknown(raw, str(error))
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        return Unknown(raw, str(error))
+        return _as_spilled(raw) or Unknown(raw, str(error))
 
 
 def _decode_version(event_type: str, version: int, current: int, raw: bytes) -> KnownPayload:
