@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.model.strategies import Writer, transcripts
 
 from rewake.model import events as ev
 from rewake.model.codec import (
@@ -20,7 +21,6 @@ from rewake.model.codec import (
     seal_line,
 )
 from rewake.model.content import Text
-from tests.model.strategies import Writer, transcripts
 
 ID = "018f0000-0000-7000-8000-000000000001"
 PARENT = "018f0000-0000-7000-8000-000000000000"
@@ -119,7 +119,7 @@ def test_any_bytes_become_events_corrupt_lines_and_a_torn_tail(parts: list[bytes
     assert tail is None or (tail.offset == at and b"\n" not in tail.line)
 
 
-@given(st.recursive(st.none() | st.integers() | st.text(), lambda v: st.lists(v), max_leaves=4))
+@given(st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=4))
 def test_any_json_value_is_a_line_of_its_own(value: object) -> None:
     assert reason_of(json.dumps(value).encode()).startswith(("not a JSON object", "not an event"))
 

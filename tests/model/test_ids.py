@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -23,7 +24,7 @@ def generator(*clock: int, last: str | None = None, bits: int = 0) -> IdGenerato
 def test_ids_rise_strictly_under_a_jumping_clock(clock: list[int], bits: int) -> None:
     new_id = generator(*clock, bits=bits)
     made = [new_id() for _ in clock]
-    assert all(a < b for a, b in zip(made, made[1:], strict=False))
+    assert all(a < b for a, b in pairwise(made))
     numbers = [uuid.UUID(event_id).int for event_id in made]
     assert numbers == sorted(set(numbers))
 

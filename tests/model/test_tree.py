@@ -23,9 +23,9 @@ def written(draw: st.DrawFn, size: int = 14) -> list[Link]:
     """What a writer writes: each line under the line before, or a rewind under any earlier one."""
     links: list[Link] = []
     for n in range(draw(st.integers(1, size))):
-        earlier = [link[0] for link in links]
-        rewind = draw(st.booleans()) if earlier else False
-        parent = draw(st.sampled_from([None, *earlier])) if rewind else (earlier or [None])[-1]
+        earlier: list[str | None] = [None, *(link[0] for link in links)]
+        rewind = draw(st.booleans())
+        parent = draw(st.sampled_from(earlier)) if rewind else earlier[-1]
         links.append((str(join_id(1000, n)), parent))
     return links
 
