@@ -73,12 +73,17 @@ class Entry(msgspec.Struct):
         """Whether a call here still waits for its answer."""
         return not self.sealed and None in self.answers
 
+    def is_orphan(self) -> bool:
+        """Whether this is a `tool` message that answered no call."""
+        return self.message.role == "tool" and self.answers_to is None
+
 
 class Snapshot(msgspec.Struct):
     """The part of a conversation that a checkpoint embeds: bounded, and no message."""
 
     sealed: list[str] = []
     notes: list[str] = []
+    orphans: list[str] = []
     summary: str | None = None
     summary_id: str | None = None
     session_memory: str | None = None
@@ -142,7 +147,7 @@ class Conversation:
             self.memory.prompt(event.event_id, plain_text(message.content))
         self._add(event, message)
 
-    def _add(self, event: Event, message: Message) -> None:
+    def _add(self, event: Event, message: Message, *, answers: bool = True) -> None:
         if event.event_id in self._by_id:
             return
         calls = tool_calls(message) if message.role == "assistant" else ()
@@ -154,7 +159,7 @@ class Conversation:
             event_ids=[event.event_id],
         )
         self._insert(entry)
-        if message.role == "tool":
+        if message.role == "tool" and answers:
             self._answer_by_provider_id(entry)
 
     def _insert(self, entry: Entry) -> None:
@@ -164,12 +169,10 @@ class Conversation:
         if entry.answers:
             self._open.append(entry)
 
-    def _seal(self) -> list[Entry]:
-        sealed = [entry for entry in self._open if entry.is_open()]
-        for entry in sealed:
-            entry.sealed = True
+    def _seal(self) -> None:
+        for entry in self._open:
+            entry.sealed = None in entry.answers
         self._open.clear()
-        return sealed
 
     def _answer_by_provider_id(self, answering: Entry) -> None:
         """Match the results of a `tool` message with the open calls of the newest assistant message."""
@@ -247,18 +250,10 @@ class Conversation:
 
     def _transition(self, event: Event, payload: StateTransition) -> None:
         if payload.to_state == REQUESTING:
-            self._seal_for(event.event_id)
+            self._seal()
         elif payload.to_state in _WORTH_REMEMBERING:
             text = f"{payload.to_state.replace('_', ' ')}: {payload.reason}"
             self.memory.remember("decisions", event.event_id, text)
-
-    def _seal_for(self, event_id: str) -> None:
-        """A request goes out: its made-up answers are final, and the event that says so is listed."""
-        sealed = self._seal()
-        for entry in sealed:
-            entry.event_ids.append(event_id)
-        if sealed:
-            self.since.append(event_id)
 
     def _amend(self, event: Event, payload: MessageAmendment) -> None:
         entry = self._by_id.get(payload.message_id)
@@ -274,20 +269,7 @@ class Conversation:
         self._based_on(event.event_id, payload, fold_version)
 
     def _compact(self, event: Event, payload: Checkpoint) -> None:
-        wanted = set(payload.history.event_ids)
-        # Whatever the compaction says, the newest prompt is what the next answer must be about.
-        kept_ids = {
-            entry.message_id
-            for entry in self.entries
-            if entry.message_id in wanted or entry.message_id == self.newest_prompt
-        }
-        # A result without its call would attach itself to another call of the same id when replayed.
-        kept = [
-            entry
-            for entry in self.entries
-            if entry.message_id in kept_ids
-            and (entry.message.role != "tool" or entry.answers_to in kept_ids)
-        ]
+        kept = self._kept(set(payload.history.event_ids))
         self.entries = kept
         self._by_id = {entry.message_id: entry for entry in kept}
         self._open = [entry for entry in self._open if entry.message_id in self._by_id]
@@ -298,6 +280,21 @@ class Conversation:
         self.session_memory = payload.session_memory
         self.kept_through = kept[-1].message_id if kept else None
         self.memory.remember("decisions", event.event_id, f"Compacted ({payload.trigger})")
+
+    def _kept(self, wanted: set[str]) -> list[Entry]:
+        """The entries that a compaction to `wanted` leaves.
+
+        Whatever it says, the newest prompt stays: it is what the next answer must be about. A
+        `tool` message stays and goes with the calls it answers.
+        """
+        ids = {entry.message_id for entry in self.entries} & wanted
+        if self.newest_prompt is not None:
+            ids.add(self.newest_prompt)
+        return [
+            entry
+            for entry in self.entries
+            if (entry.message_id if entry.message.role != "tool" else entry.answers_to) in ids
+        ]
 
     def _based_on(self, event_id: str, checkpoint: Checkpoint, fold_version: int) -> None:
         """Later checkpoints may refer to this one instead of listing its events again."""
@@ -313,13 +310,14 @@ class Conversation:
 
     def history_of(self, kept: Iterable[Entry]) -> History:
         """The events that make a conversation of only these entries (for a compaction)."""
-        return History(None, tuple(listing_of(kept)))
+        return History(None, tuple(listing_of(self._kept({entry.message_id for entry in kept}))))
 
     def snapshot(self) -> Snapshot:
         """What a checkpoint embeds beside the history."""
         return Snapshot(
             sealed=[entry.message_id for entry in self.entries if entry.sealed],
             notes=[entry.message_id for entry in self.entries if entry.note],
+            orphans=[entry.message_id for entry in self.entries if entry.is_orphan()],
             summary=self.summary,
             summary_id=self.summary_id,
             session_memory=self.session_memory,
@@ -339,9 +337,9 @@ class Conversation:
         costs what it said.
         """
         conversation = cls()
-        notes = set(snapshot.notes)
+        apart = {*snapshot.notes, *snapshot.orphans}
         for event in events:
-            conversation._replay(event, is_note=event.event_id in notes)
+            conversation._replay(event, apart=event.event_id in apart)
         sealed = set(snapshot.sealed)
         for entry in conversation.entries:
             entry.sealed = entry.message_id in sealed
@@ -359,19 +357,18 @@ class Conversation:
         conversation.since = list(history.event_ids)
         return conversation
 
-    def _replay(self, event: Event, *, is_note: bool) -> None:
+    def _replay(self, event: Event, *, apart: bool) -> None:
+        """Fold a listed event again; `apart` if it answered no call then, so it must not now."""
         payload = event.payload
         if isinstance(payload, Message):
-            self._add(event, payload)
+            self._add(event, payload, answers=not apart)
         elif isinstance(payload, MessageAmendment):
             self._amend(event, payload)
         elif isinstance(payload, ToolLifecycle):
-            if is_note:
+            if apart:
                 self._note(event, payload)
             else:
                 self._answer(event, payload)
-        elif isinstance(payload, StateTransition):
-            self._seal_for(event.event_id)
 
     # --- questions -----------------------------------------------------------------------
 
