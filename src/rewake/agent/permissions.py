@@ -1,0 +1,200 @@
+"""What the agent may do without asking, what it asks, and what it never does.
+
+The rule kept here: a deny rule wins over everything, the mode included; after that the mode, the
+allow rules and what the user answers decide, in that order, and what nobody allowed is denied with
+a sentence on how to allow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, Literal, assert_never
+
+from rewake.agent.ports import Prepared, Tool
+from rewake.agent.rules import Rule, allowed_by_any, parse_rule, simple_parts
+from rewake.model.events import FileChangeIntent
+
+PermissionMode = Literal["default", "acceptEdits", "plan", "bypass"]
+Answer = Literal["yes", "always", "no"]
+
+# Who can write these can make Git or Rewake itself run or allow anything, so no blanket rule and no
+# mode but `bypass` covers them.
+_PROTECTED: Final = (".git", ".rewake")
+# Programs whose second word says which of their many uses is meant, and second words that don't.
+_PROGRAMS: Final = frozenset(
+    {
+        "bun",
+        "cargo",
+        "docker",
+        "dotnet",
+        "gh",
+        "git",
+        "go",
+        "kubectl",
+        "npm",
+        "pip",
+        "pnpm",
+        "poetry",
+    }
+    | {"ruff", "uv", "yarn"}
+)
+_RUNS_ANYTHING: Final = frozenset({"dlx", "exec", "run", "x"})
+_SUBCOMMAND_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyz-")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What to show the user: the call, its preview, and the rule that "always" would add."""
+
+    tool_name: str
+    summary: str
+    preview: str
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """The call may run. `why` names the rule, the mode or the answer."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Denied:
+    """The call must not run; `reason` is told to the model and to the user."""
+
+    reason: str
+
+
+Ask = Callable[[Question], Answer]
+
+
+class Permissions:
+    """Decides on prepared calls. Rules that the user adds by "always" hold for this object's life.
+
+    `ask` is None without a terminal. It may block; call `decide` in a thread where that matters.
+    Raises SettingsError for a rule that can't be read.
+    """
+
+    def __init__(
+        self,
+        mode: PermissionMode = "default",
+        allow: Iterable[str] = (),
+        deny: Iterable[str] = (),
+        ask: Ask | None = None,
+    ) -> None:
+        self.mode = mode
+        self._allow = [parse_rule(rule) for rule in allow]
+        self._deny = [parse_rule(rule) for rule in deny]
+        self._ask = ask
+
+    def decide(self, tool: Tool, prepared: Prepared) -> Allowed | Denied:
+        """Whether the call may run, asking the user if nothing else decides."""
+        name, subject = tool.spec.name, prepared.subject
+        for rule in self._deny:
+            if rule.denies(name, subject):
+                return Denied(
+                    f"The rule {rule} forbids this call. Find another way or ask the user."
+                )
+        by_mode = self._by_mode(tool, prepared)
+        if by_mode is not None:
+            return by_mode
+        by_rule = self._by_rule(name, prepared)
+        if by_rule is not None:
+            return by_rule
+        suggested = _suggested_rule(name, prepared)
+        if self._ask is None:
+            return Denied(self._nobody_to_ask(name, suggested))
+        return self._answer(name, prepared, suggested)
+
+    def _by_mode(self, tool: Tool, prepared: Prepared) -> Allowed | Denied | None:
+        mode = self.mode
+        if mode == "bypass":
+            return Allowed("permission mode bypass")
+        if tool.read_only:
+            return Allowed("it changes nothing")
+        match mode:
+            case "plan":
+                return Denied(
+                    "Permission mode plan only allows looking. Describe what you would change, and "
+                    "let the user choose another mode."
+                )
+            case "acceptEdits":
+                accepted = isinstance(prepared.intent, FileChangeIntent)
+                if accepted and not _is_protected(prepared):
+                    return Allowed("permission mode acceptEdits")
+                return None
+            case "default":
+                return None
+            case _:
+                assert_never(mode)
+
+    def _by_rule(self, name: str, prepared: Prepared) -> Allowed | None:
+        for rule in self._allow:
+            blanket = rule.what is None or rule.what.startswith("*")
+            if blanket and _is_protected(prepared):
+                continue
+            if rule.allows(name, prepared.subject):
+                return Allowed(f"rule {rule}")
+        if name == "Bash" and allowed_by_any(self._allow, prepared.subject):
+            return Allowed("rules for each part of the command")
+        return None
+
+    def _answer(self, name: str, prepared: Prepared, suggested: Rule) -> Allowed | Denied:
+        if self._ask is None:
+            return Denied(self._nobody_to_ask(name, suggested))
+        question = Question(name, prepared.summary, prepared.preview, str(suggested))
+        answer = self._ask(question)
+        match answer:
+            case "yes":
+                return Allowed("the user said yes")
+            case "always":
+                self._allow.append(suggested)
+                return Allowed(f"the user said always: rule {suggested}")
+            case "no":
+                return Denied("The user said no. Do not try it again; ask what to do instead.")
+            case _:
+                assert_never(answer)
+
+    def _nobody_to_ask(self, name: str, suggested: Rule) -> str:
+        wider = (
+            "--permission-mode acceptEdits"
+            if name in {"Edit", "Write"}
+            else "--permission-mode bypass"
+        )
+        return (
+            f"{name} needs the user's permission, and there is no terminal to ask. To allow it, add "
+            f'the rule "{suggested}" to permissions.allow in .rewake/settings.json or start with '
+            f"{wider}."
+        )
+
+
+def _is_protected(prepared: Prepared) -> bool:
+    if not isinstance(prepared.intent, FileChangeIntent):
+        return False
+    paths = [change.path for change in prepared.intent.changes]
+    return any(part.lower() in _PROTECTED for path in paths for part in path.split("/"))
+
+
+def _suggested_rule(name: str, prepared: Prepared) -> Rule:
+    """The narrowest rule that spares the user the same question."""
+    if name == "Bash":
+        return _suggested_for_command(prepared.subject)
+    if _is_protected(prepared):
+        return Rule(name, _literal(prepared.subject))
+    return Rule("Edit" if isinstance(prepared.intent, FileChangeIntent) else name)
+
+
+def _suggested_for_command(command: str) -> Rule:
+    """`git commit:*` for a program with subcommands, the command itself for everything else."""
+    parts = simple_parts(command) or []
+    words = parts[0].split() if len(parts) == 1 else []
+    if len(words) > 1 and words[0] in _PROGRAMS and words[1] not in _RUNS_ANYTHING:
+        if set(words[1]) <= _SUBCOMMAND_CHARS and not words[1].startswith("-"):
+            return Rule("Bash", f"{words[0]} {words[1]}:*")
+    return Rule("Bash", command.strip())
+
+
+def _literal(path: str) -> str:
+    return "./" + "".join(f"[{char}]" if char in "*?[{" else char for char in path)

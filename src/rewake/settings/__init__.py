@@ -1,0 +1,12 @@
+"""Floor 3: what the user has set, from files that people write by hand."""
+
+from __future__ import annotations
+
+from rewake.settings.load import (
+    Permissions,
+    Settings,
+    load_settings,
+    settings_files,
+)
+
+__all__ = ["Permissions", "Settings", "load_settings", "settings_files"]
