@@ -6,5 +6,4 @@ imported when a model of that kind is opened.
 
 from rewake.agent.providers.choose import open_model
 
-
 __all__ = ["open_model"]

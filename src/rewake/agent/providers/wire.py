@@ -156,6 +156,9 @@ def reply_of(response: pa.ModelResponse) -> Reply:
     extras: JsonObject = {}
     counts: dict[str, int] = {}
     for part in response.parts:
+        # Provider-side tools and files can't be here: no request of Rewake asks for them.
+        if not isinstance(part, (pa.TextPart, pa.ToolCallPart, pa.ThinkingPart)):
+            continue
         block = _block(part)
         if block is None:
             continue
@@ -182,20 +185,17 @@ def reply_of(response: pa.ModelResponse) -> Reply:
     )
 
 
-def _block(part: pa.ModelResponsePart) -> Text | Thinking | ToolCall | None:
-    match part:
-        case pa.TextPart():
-            return Text(part.content) if part.content else None
-        case pa.ToolCallPart():
-            return _call(part)
-        case pa.ThinkingPart():
-            if not part.content and not part.signature:
-                return None
-            kept = _extra(part) | ({} if part.content else {"hidden": True})
-            text = part.content or HIDDEN_REASONING
-            return Thinking(text, part.signature or None, kept or None)
-        case _:
-            return None  # provider-side tools and files, which no request of Rewake asks for
+def _block(
+    part: pa.TextPart | pa.ToolCallPart | pa.ThinkingPart,
+) -> Text | Thinking | ToolCall | None:
+    if isinstance(part, pa.ToolCallPart):
+        return _call(part)
+    if isinstance(part, pa.TextPart):
+        return Text(part.content) if part.content else None
+    if not part.content and not part.signature:
+        return None
+    kept = _extra(part) | ({} if part.content else {"hidden": True})
+    return Thinking(part.content or HIDDEN_REASONING, part.signature or None, kept or None)
 
 
 def _call(part: pa.ToolCallPart) -> ToolCall:
