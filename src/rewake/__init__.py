@@ -1,1 +1,119 @@
-"""Durable sessions for coding agents."""
+"""Durable sessions for coding agents.
+
+    import rewake
+
+    with rewake.open_session(project=".") as session:
+        session.user("Make the tests pass")      # durable when it returns
+        ...
+
+Everything public is named here and loaded when it is first used, so `import rewake` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from rewake.version import VERSION as __version__
+
+if TYPE_CHECKING:
+    from rewake.compose import NEWEST, open_session, resume, sessions
+    from rewake.errors import (
+        ExitCode,
+        InvalidValueError,
+        ModelError,
+        PoisonedError,
+        RewakeError,
+        SessionBusyError,
+        SessionNotFoundError,
+        StorageError,
+        UncertainError,
+        UsageError,
+    )
+    from rewake.model.content import File, Image, Text, Thinking, ToolCall, ToolResult, Usage
+    from rewake.model.events import (
+        Change,
+        Event,
+        FileChangeIntent,
+        FileState,
+        Message,
+        OtherIntent,
+        Outcome,
+        ReadOnlyIntent,
+        Resolution,
+        Result,
+        ShellIntent,
+        Verification,
+    )
+    from rewake.resume.evidence import Settlement
+    from rewake.session.action import Action, FileChange
+    from rewake.session.core import ResumeState, Session
+    from rewake.session.twin import AsyncSession, aopen_session
+    from rewake.session.wire import anthropic_messages, from_anthropic, from_openai, openai_messages
+    from rewake.state.view import ViewMessage
+
+_HOMES = {
+    "rewake.compose": ("NEWEST", "open_session", "resume", "sessions"),
+    "rewake.errors": (
+        "ExitCode",
+        "InvalidValueError",
+        "ModelError",
+        "PoisonedError",
+        "RewakeError",
+        "SessionBusyError",
+        "SessionNotFoundError",
+        "StorageError",
+        "UncertainError",
+        "UsageError",
+    ),
+    "rewake.model.content": (
+        "File",
+        "Image",
+        "Text",
+        "Thinking",
+        "ToolCall",
+        "ToolResult",
+        "Usage",
+    ),
+    "rewake.model.events": (
+        "Change",
+        "Event",
+        "FileChangeIntent",
+        "FileState",
+        "Message",
+        "OtherIntent",
+        "Outcome",
+        "ReadOnlyIntent",
+        "Resolution",
+        "Result",
+        "ShellIntent",
+        "Verification",
+    ),
+    "rewake.resume.evidence": ("Settlement",),
+    "rewake.session.action": ("Action", "FileChange"),
+    "rewake.session.core": ("ResumeState", "Session"),
+    "rewake.session.twin": ("AsyncSession",),
+    "rewake.session.wire": (
+        "anthropic_messages",
+        "from_anthropic",
+        "from_openai",
+        "openai_messages",
+    ),
+    "rewake.state.view": ("ViewMessage",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted(("__version__", *_HOME_OF))  # noqa: PLE0605  # one table, so the list can't drift
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'rewake' has no attribute {name!r}")
+    value: object = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -1,0 +1,220 @@
+"""One tool call from request to outcome, so that a crash at any point leaves evidence.
+
+The rule kept here: `started` with its intent is durable before the body runs, and the outcome is
+durable when `complete` or `fail` returns. An exception inside the body is settled at once by the
+evidence that a resume would use; KeyboardInterrupt, CancelledError, SystemExit and a dead process
+leave the call started, for the next resume to settle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self
+
+import anyio.to_thread
+import msgspec
+
+from rewake.errors import UsageError
+from rewake.model.content import JsonObject, ResultBlock, Text
+from rewake.model.events import (
+    Change,
+    FileChangeIntent,
+    FileState,
+    Intent,
+    Outcome,
+    ReadOnlyIntent,
+    Result,
+    ToolLifecycle,
+)
+from rewake.resume.evidence import Settlement
+
+if TYPE_CHECKING:
+    from rewake.session.core import Session
+
+ResultLike = str | Result | Sequence[ResultBlock] | None
+
+
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """The intent to take a file from `before` to `after`; None means that it is not there.
+
+    Text is UTF-8. `mode` is the permission bits of a file that is created.
+    """
+
+    path: str | Path
+    before: bytes | str | None
+    after: bytes | str | None
+    mode: int | None = None
+
+
+IntentLike = Intent | FileChange | Sequence[FileChange] | None
+
+
+@dataclass(slots=True)
+class Action:
+    """A call that hasn't ended. Made by `Session.action`; use it with `with` or `async with`.
+
+    `call_id` is unique and safe as a file name; it is set from `request` on.
+    """
+
+    session: Session
+    tool_name: str
+    provider_call_id: str = ""
+    message_id: str | None = None
+    index: int = 0
+    arguments: JsonObject | None = None
+    intent: IntentLike = None
+    call_id: str = ""
+    state: Literal["new", "requested", "started", "ended"] = "new"
+    settlement: Settlement | None = None
+    _intent: Intent | None = field(default=None, repr=False)
+
+    def request(self) -> str:
+        """Record that the call was asked for; returns `call_id`. Durable with the next barrier."""
+        if self.state == "new":
+            event = self.session.record(self._phase("requested", arguments=self.arguments))
+            self.call_id = event.event_id
+            self.state = "requested"
+        return self.call_id
+
+    def start(self) -> None:
+        """Record the intent. It is durable on return, unless the call only reads."""
+        self.request()
+        if self.state != "requested":
+            raise UsageError(
+                f"The call {self.call_id} was started before.",
+                remedy="Make a new action for each call.",
+            )
+        intent = self.session.frozen_intent(self.intent)
+        self._intent = intent
+        # A call that only reads can be repeated at will, so its intent needs no sync of its own.
+        self.session.record(
+            self._phase("started", intent=intent), barrier=not isinstance(intent, ReadOnlyIntent)
+        )
+        self.state = "started"
+
+    def complete(self, result: ResultLike = None, *, outcome: Outcome | None = None) -> None:
+        """Record that the call did what it should. Durable on return, unless it only read.
+
+        Without `outcome`, the changes of a file intent count as made.
+        """
+        self._end("completed", as_result(result), outcome or self._intended_outcome())
+
+    def fail(self, result: ResultLike = None, *, outcome: Outcome | None = None) -> None:
+        """Record that the call failed; `outcome` says what it changed all the same."""
+        failed = as_result(result)
+        self._end("failed", Result(failed.content, is_error=True), outcome)
+
+    def settle(self, error: BaseException) -> Settlement:
+        """Settle the call by evidence after `error` inside it; the verdict is durable on return."""
+        settlement = self.session.settle_action(self, self._intent, error)
+        self.session.record(
+            self._phase(
+                "resolved",
+                outcome=settlement.outcome,
+                result=settlement.result,
+                resolution=settlement.resolution,
+            ),
+            barrier=True,
+        )
+        self.settlement = settlement
+        self.state = "ended"
+        return settlement
+
+    def _end(
+        self, status: Literal["completed", "failed"], result: Result, outcome: Outcome | None
+    ) -> None:
+        self.request()
+        if self.state == "ended":
+            raise UsageError(
+                f"The call {self.call_id} has ended already.",
+                remedy="Call complete or fail once.",
+            )
+        only_reads = self._intent is None or isinstance(self._intent, ReadOnlyIntent)
+        phase = self._phase(status, outcome=outcome, result=result)
+        self.session.record(phase, barrier=not only_reads)
+        self.state = "ended"
+
+    def _intended_outcome(self) -> Outcome | None:
+        if isinstance(self._intent, FileChangeIntent):
+            return Outcome(changes=self._intent.changes)
+        return None
+
+    def _phase(
+        self,
+        status: Literal["requested", "started", "completed", "failed", "resolved"],
+        **fields: object,
+    ) -> ToolLifecycle:
+        phase = ToolLifecycle(
+            tool_name=self.tool_name,
+            status=status,
+            call_id=self.call_id,
+            message_id=self.message_id,
+            index=self.index,
+            provider_call_id=self.provider_call_id,
+        )
+        return msgspec.structs.replace(phase, **fields)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.state == "ended":
+            return
+        if error is None:
+            self.complete()
+        elif isinstance(error, Exception):
+            self.settle(error)
+
+    async def __aenter__(self) -> Self:
+        await anyio.to_thread.run_sync(self.start)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+
+def as_result(value: ResultLike) -> Result:
+    """A string, blocks or nothing as a result."""
+    if value is None:
+        return Result()
+    if isinstance(value, Result):
+        return value
+    if isinstance(value, str):
+        return Result((Text(value),))
+    return Result(tuple(value))
+
+
+def file_change(change: FileChange, root: Path, put: PutBlob) -> Change:
+    """The recorded form of a change; both contents are kept as blobs."""
+    path = (root / change.path).resolve()
+    before = _file_state(change.before, change.mode, put)
+    after = _file_state(change.after, change.mode, put)
+    return Change(str(path), before, after)
+
+
+def _file_state(content: bytes | str | None, mode: int | None, put: PutBlob) -> FileState:
+    if content is None:
+        return FileState()
+    data = content.encode() if isinstance(content, str) else content
+    return FileState("file", put(data), len(data), mode)
+
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    PutBlob = Callable[[bytes], str]

@@ -1,0 +1,432 @@
+"""`Session`: the facade over recorder, fold and view that a program works with.
+
+The rules kept here: every method records one fact; what is durable when it returns is said in its
+docstring; the state that it shows is the fold of what was recorded, and nothing else is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+import msgspec
+
+from rewake.errors import UsageError
+from rewake.log.scan import Transcript
+from rewake.model.content import (
+    ContentBlock,
+    JsonObject,
+    Text,
+    ToolCall,
+    Usage,
+    plain_text,
+)
+from rewake.model.events import (
+    Checkpoint,
+    Event,
+    FileChangeIntent,
+    Intent,
+    KnownPayload,
+    Message,
+    Metadata,
+    OtherIntent,
+    Rewind,
+    StateTransition,
+    StopReason,
+    Terminal,
+)
+from rewake.record.recorder import Recorder
+from rewake.resume.evidence import Settlement, Verify, settle
+from rewake.resume.load import Damage, load
+from rewake.session.action import Action, FileChange, IntentLike, file_change
+from rewake.state.conversation import REQUESTING, Conversation, Entry
+from rewake.state.fold import SessionState
+from rewake.state.view import ViewMessage, view
+from rewake.state.world import OpenCall, tool_calls
+
+# A checkpoint this often bounds what a resume reads, at about 1% of the bytes and 1 µs an event.
+CHECKPOINT_EVENTS_MAX: Final = 1000
+CHECKPOINT_BYTES_MAX: Final = 1 << 20
+_BARRIER_PAYLOADS: Final = (Checkpoint, Rewind, Terminal)
+
+
+class Blobs(Protocol):
+    """Where large contents are kept."""
+
+    def put(self, data: bytes) -> str: ...
+
+    def get(self, sha256: str) -> bytes: ...
+
+
+class Growing(Protocol):
+    """The file behind the recorder, as far as its size matters."""
+
+    size: int
+
+
+class ResumeState(msgspec.Struct, frozen=True):
+    """What a session was found in when it was opened again.
+
+    `pending` calls had been asked for and never started; `uncertain` ones were interrupted, each
+    with its verdict and evidence. `damage` lists what could not be read, `terminal` why the run
+    before ended (None: it was cut off).
+    """
+
+    session_id: str
+    messages: tuple[Entry, ...]
+    pending: tuple[Settlement, ...]
+    uncertain: tuple[Settlement, ...]
+    calls: dict[str, OpenCall]
+    memory: str
+    summary: str | None
+    terminal: Terminal | None
+    damage: tuple[Damage, ...]
+
+
+class Session:
+    """One session, open for writing. Safe for threads; close it, or use it with `with`.
+
+    Every method that records raises StorageError when the fact can't be kept, and PoisonedError
+    ever after: stop then, before the next side effect.
+    """
+
+    def __init__(
+        self,
+        *,
+        session_id: str,
+        run_id: str,
+        root: Path,
+        directory: Path,
+        state: SessionState,
+        make_recorder: Callable[[Callable[[Event], None]], Recorder],
+        blobs: Blobs,
+        boot_id: str,
+        transcript: Path | None = None,
+        file: Growing | None = None,
+        verify: dict[str, Verify] | None = None,
+    ) -> None:
+        self.session_id = session_id
+        self.run_id = run_id
+        self.root = root
+        self.directory = directory
+        self.transcript = transcript
+        self.state = state
+        self.blobs = blobs
+        self.resumed: ResumeState | None = None
+        self._boot_id = boot_id
+        self._verify = verify or {}
+        self._closing: list[Callable[[], None]] = []
+        self._file = file
+        self._rewound: Conversation | None = None
+        self._step = state.world.step
+        self._step_has_begun = False
+        self._since_checkpoint = 0
+        self._checkpoint_size = file.size if file is not None else 0
+        self.recorder = make_recorder(self._fold)
+
+    def _fold(self, event: Event) -> None:
+        """The recorder calls this with each event, in order, under its mutex."""
+        target, self._rewound = self._rewound, None
+        self.state.apply(event, target=target)
+        self._since_checkpoint += 1
+
+    # --- recording ---------------------------------------------------------------------------
+
+    def record(self, payload: KnownPayload, *, barrier: bool = False, defer: bool = False) -> Event:
+        """Record any fact. With `barrier` it is committed on return, else with the next barrier."""
+        self._count_step(payload)
+        event = self.recorder.submit(
+            payload,
+            step=self._step,
+            barrier=barrier or isinstance(payload, _BARRIER_PAYLOADS),
+            defer=defer,
+        )
+        if self._since_checkpoint >= CHECKPOINT_EVENTS_MAX or self._grown():
+            self._state_checkpoint()
+        return event
+
+    def _count_step(self, payload: KnownPayload) -> None:
+        """A step begins with the request, or with the answer of a loop that records no requests."""
+        if isinstance(payload, StateTransition) and payload.to_state == REQUESTING:
+            self._step += 1
+            self._step_has_begun = True
+        elif isinstance(payload, Message) and payload.role == "assistant":
+            self._step += not self._step_has_begun
+            self._step_has_begun = False
+
+    def _grown(self) -> bool:
+        return self._file is not None and (
+            self._file.size - self._checkpoint_size >= CHECKPOINT_BYTES_MAX
+        )
+
+    def _state_checkpoint(self) -> None:
+        with self.recorder.held():
+            self._since_checkpoint = 0
+            self._checkpoint_size = self._file.size if self._file is not None else 0
+            self.recorder.submit(self.state.checkpoint(), step=self._step)
+
+    def user(self, content: str | Sequence[ContentBlock], *, source: str = "") -> str:
+        """Record a user's message; returns its id. Durable on return.
+
+        `source` names who wrote it where no person did.
+        """
+        message = Message("user", _blocks(content), source=source)
+        return self.record(message, barrier=True).event_id
+
+    def assistant(
+        self,
+        content: str | Sequence[ContentBlock],
+        *,
+        usage: Usage | None = None,
+        model: str = "",
+        stop_reason: StopReason | None = None,
+        provider: JsonObject | None = None,
+    ) -> str:
+        """Record a model's answer; returns its id. Durable with the next barrier.
+
+        Without `usage` it waits up to 100 ms for `amend` before it becomes bytes.
+        """
+        blocks = _blocks(content)
+        message = Message("assistant", blocks, model, usage, stop_reason, provider)
+        return self.record(message, defer=usage is None).event_id
+
+    def append(self, message: Message) -> str:
+        """Record a message as it is, with its role; returns its id. A user's is durable on return."""
+        return self.record(message, barrier=message.role == "user").event_id
+
+    def amend(
+        self, message_id: str, *, usage: Usage | None = None, stop_reason: StopReason | None = None
+    ) -> None:
+        """Add what became known of a message only after it was recorded."""
+        self.recorder.amend(message_id, usage=usage, stop_reason=stop_reason, step=self._step)
+
+    def transition(
+        self, from_state: str, to_state: str, reason: str = "", details: JsonObject | None = None
+    ) -> None:
+        """Record that the loop went from one state to another. Durable with the next barrier."""
+        self.record(StateTransition(from_state, to_state, reason, details or {}))
+
+    def metadata(self, **entries: object) -> None:
+        """Record a title, tags and the like; None removes a key. Durable on return."""
+        self.record(Metadata(dict(entries)), barrier=True)
+
+    def terminal(self, reason: str, details: JsonObject | None = None) -> None:
+        """Record why the run ended, with what a list of sessions shows. Durable on return."""
+        world = self.state.world
+        shown = {"title": world.title, "messages": world.messages}
+        self.record(Terminal(reason, {**shown, **(details or {})}))
+
+    def checkpoint(
+        self,
+        summary: str,
+        *,
+        keep: Sequence[str] = (),
+        trigger: str = "manual",
+        tokens_before: int = 0,
+        tokens_after: int = 0,
+    ) -> str:
+        """Compact: from here on the model gets `summary` and the messages named by `keep`.
+
+        The newest user prompt is always kept. Nothing is deleted: what is left out stays in the
+        transcript. Returns the checkpoint's id; durable on return.
+        """
+        with self.recorder.held():
+            wanted = set(keep)
+            conversation = self.state.conversation
+            payload = self.state.checkpoint(
+                "compaction",
+                kept=[entry for entry in conversation.entries if entry.message_id in wanted],
+                summary=summary,
+                session_memory=conversation.memory.render(),
+                trigger=trigger,
+                tokens_before=tokens_before,
+                tokens_after=tokens_after,
+            )
+            return self.record(payload).event_id
+
+    def rewind(self, target_id: str) -> str:
+        """Take the conversation back to just after the event `target_id`; files stay as they are.
+
+        What followed stays in the transcript as a branch of its own. Returns the id of the rewind;
+        durable on return. Raises UsageError when the event isn't in this session.
+        """
+        with self.recorder.held():
+            conversation = self._conversation_at(target_id)
+            checkpoint = self.state.checkpoint(conversation=conversation)
+            self._rewound = conversation
+            return self.record(Rewind(target_id, "conversation", checkpoint)).event_id
+
+    def _conversation_at(self, target_id: str) -> Conversation:
+        if self.transcript is None:
+            raise UsageError(
+                "A session that is kept in memory only can't be rewound.",
+                remedy="Open it with a transcript.",
+            )
+        self.recorder.flush()
+        with Transcript(self.transcript) as reader:
+            target = reader.find(target_id)
+            if target is None:
+                raise UsageError(
+                    f"The session {self.session_id} has no event {target_id}.",
+                    remedy="`rewake show` lists the messages with their ids.",
+                )
+            end = target.offset + len(target.line) + 1
+            return load(reader, self.blobs, end=end).state.conversation
+
+    # --- actions -----------------------------------------------------------------------------
+
+    def action(
+        self,
+        call: ToolCall | str,
+        call_id: str = "",
+        intent: IntentLike = None,
+        *,
+        arguments: JsonObject | None = None,
+        message_id: str | None = None,
+        index: int | None = None,
+    ) -> Action:
+        """Wrap one tool call; see `Action` for what is durable when.
+
+        `call` is a call of the newest assistant message, or a tool's name with the provider's
+        `call_id`. Without an `intent` the call counts as an effect that nothing can verify.
+        `message_id` and `index` say which call is meant where provider ids repeat.
+        """
+        name = call if isinstance(call, str) else call.name
+        provider_id = call_id if isinstance(call, str) else call.provider_call_id
+        if message_id is None:
+            message_id, index = self._place(provider_id, name)
+        return Action(
+            session=self,
+            tool_name=name,
+            provider_call_id=provider_id,
+            message_id=message_id,
+            index=index or 0,
+            arguments=arguments if message_id is None else None,
+            intent=intent,
+        )
+
+    def _place(self, provider_call_id: str, name: str) -> tuple[str | None, int]:
+        """Which call of the newest assistant message has this id and wasn't asked for yet."""
+        entry = self.state.conversation.last_assistant()
+        if entry is None:
+            return None, 0
+        taken = {
+            call.index
+            for call in self.state.world.calls.values()
+            if call.message_id == entry.message_id
+        }
+        for index, call in enumerate(tool_calls(entry.message)):
+            is_free = index not in taken and entry.answers[index] is None
+            if is_free and (call.provider_call_id, call.name) == (provider_call_id, name):
+                return entry.message_id, index
+        return None, 0
+
+    def frozen_intent(self, intent: IntentLike) -> Intent:
+        """The recorded form of an intent; the contents that it names are durable blobs on return."""
+        if intent is None:
+            return OtherIntent()
+        if isinstance(intent, FileChange):
+            intent = (intent,)
+        if isinstance(intent, msgspec.Struct):
+            return intent
+        return FileChangeIntent(
+            tuple(file_change(change, self.root, self.blobs.put) for change in intent)
+        )
+
+    def settle_action(
+        self, action: Action, intent: Intent | None, error: BaseException
+    ) -> Settlement:
+        """The verdict on an action that `error` cut short, by the evidence a resume would use."""
+        call = OpenCall(
+            call_id=action.call_id,
+            tool_name=action.tool_name,
+            status="started",
+            message_id=action.message_id,
+            index=action.index,
+            provider_call_id=action.provider_call_id,
+            intent=intent,
+        )
+        (settlement,) = settle(
+            [call],
+            session_directory=self.directory,
+            boot_id=self._boot_id,
+            verify=self._verify,
+            read_blob=self.blobs.get,
+            by="action",
+        )
+        said = f"{type(error).__name__}: {error}"
+        evidence = {**settlement.resolution.evidence, "exception": said}
+        told = f"The call was cut short by {said}\n{plain_text(settlement.result.content)}"
+        return msgspec.structs.replace(
+            settlement,
+            resolution=msgspec.structs.replace(settlement.resolution, evidence=evidence),
+            result=msgspec.structs.replace(settlement.result, content=(Text(told),)),
+        )
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def view(self) -> tuple[ViewMessage, ...]:
+        """The messages of the next request: valid for any provider, whatever happened.
+
+        A call that is still unanswered gets its final answer here ("no result recorded"); what
+        is learnt of it later becomes a message of its own, so that requests only ever grow.
+        """
+        with self.recorder.held():
+            if any(entry.is_open() for entry in self.state.conversation.entries):
+                self.transition("", REQUESTING, "a request was made with calls unanswered")
+            return view(self.state.conversation)
+
+    @property
+    def messages(self) -> tuple[Entry, ...]:
+        """The active conversation, oldest first."""
+        with self.recorder.held():
+            return tuple(self.state.conversation.entries)
+
+    @property
+    def memory(self) -> str:
+        """What session memory says now."""
+        with self.recorder.held():
+            return self.state.conversation.memory.render()
+
+    def read_hash(self, path: str) -> str | None:
+        """SHA-256 of the content that the model last saw or wrote at this real path."""
+        return self.state.conversation.read_state.get(path)
+
+    # --- ending ------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """On return everything recorded so far survives the death of this process."""
+        self.recorder.flush()
+
+    def commit(self) -> None:
+        """On return everything recorded so far is as durable as the session's level says."""
+        self.recorder.commit()
+
+    def close(self) -> None:
+        """Commit, then let others write. Harmless when called twice."""
+        try:
+            self.recorder.close()
+        finally:
+            while self._closing:
+                self._closing.pop()()
+
+    def on_close(self, release: Callable[[], None]) -> None:
+        """Have `release` called once when the session is closed."""
+        self._closing.append(release)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _blocks(content: str | Sequence[ContentBlock]) -> tuple[ContentBlock, ...]:
+    return (Text(content),) if isinstance(content, str) else tuple(content)
