@@ -100,12 +100,9 @@ def decode_line(line: bytes, offset: int = 0) -> Event | CorruptLine:
     NULs around a record (left by a crash of the machine) are ignored too, if its checksum proves
     that it is whole.
     """
-    text = line[:-1] if line.endswith(b"\r") else line
-    parsed = _parse(text)
+    parsed = _parse(line) if _is_proven(line) else _parse_unproven(line)
     if isinstance(parsed, str):
-        parsed = _parse_among_nuls(text) or parsed
-        if isinstance(parsed, str):
-            return CorruptLine(offset, line, parsed)
+        return CorruptLine(offset, line, parsed)
     return Event(
         parsed.event_id,
         parsed.parent_id,
@@ -115,7 +112,7 @@ def decode_line(line: bytes, offset: int = 0) -> Event | CorruptLine:
         parsed.run_id,
         parsed.event_type,
         parsed.schema_version,
-        decode_payload(parsed.event_type, parsed.schema_version, bytes(parsed.payload)),
+        decode_payload(parsed.event_type, parsed.schema_version, parsed.payload),
         parsed.step,
         parsed.agent_id,
         line,
@@ -134,28 +131,29 @@ def decode_header(line: bytes) -> Header | None:
         return Header(found.event_id, found.event_type, found.parent_id, found.seq)
 
 
+def _is_proven(text: bytes) -> bool:
+    """Whether the text ends with the checksum of what stands before it."""
+    return text[-CRC_BYTES:] == b',"crc32":"%08x"}' % zlib.crc32(text[:-CRC_BYTES])
+
+
 def _parse(text: bytes) -> _Line | str:
     """The line's fields, or why it is no event."""
-    if _has_checksum(text):
-        stated, actual = text[_DIGITS_AT:-2], b"%08x" % zlib.crc32(text[:-CRC_BYTES])
-        if stated != actual:
-            return f"checksum mismatch: the line says {stated!r}, its bytes give {actual!r}"
     try:
         return _decode_line(text)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return _parse_slowly(text)
 
 
-def _has_checksum(text: bytes) -> bool:
-    return text.startswith(CRC_PREFIX, -CRC_BYTES) and text.endswith(CRC_SUFFIX)
-
-
-def _parse_among_nuls(text: bytes) -> _Line | None:
+def _parse_unproven(line: bytes) -> _Line | str:
+    """For a line with a carriage return, without a checksum, or with a wrong one."""
+    text = line[:-1] if line.endswith(b"\r") else line
     inner = text.strip(b"\x00")
-    if len(inner) == len(text) or not _has_checksum(inner):
-        return None
-    parsed = _parse(inner)
-    return None if isinstance(parsed, str) else parsed
+    if len(inner) < len(line) and _is_proven(inner):
+        return _parse(inner)
+    if text.startswith(CRC_PREFIX, -CRC_BYTES) and text.endswith(CRC_SUFFIX):
+        stated, actual = text[_DIGITS_AT:-2], b"%08x" % zlib.crc32(text[:-CRC_BYTES])
+        return f"checksum mismatch: the line says {stated!r}, its bytes give {actual!r}"
+    return _parse(text)
 
 
 def _parse_slowly(text: bytes) -> _Line | str:

@@ -10,6 +10,7 @@ The rules kept here:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -42,8 +43,8 @@ _PREVIEW_LIMITS: Final = ((300, 50), (100, 16))
 _encode: Final = msgspec.json.Encoder().encode
 _decode_block: Final = msgspec.json.Decoder[KnownBlock](KnownBlock).decode
 _decode_spilled: Final = msgspec.json.Decoder(Spilled).decode
-_DECODERS: Final[dict[str, msgspec.json.Decoder[KnownPayload]]] = {
-    name: msgspec.json.Decoder(payload_type) for name, payload_type in PAYLOAD_TYPES.items()
+_DECODE: Final[dict[str, Callable[[bytes | msgspec.Raw], KnownPayload]]] = {
+    name: msgspec.json.Decoder(payload_type).decode for name, payload_type in PAYLOAD_TYPES.items()
 }
 
 
@@ -158,23 +159,36 @@ def _cut(value: Any, chars: int, items: int) -> Any:
 # --- decoding --------------------------------------------------------------------------------
 
 
-def decode_payload(event_type: str, version: int, raw: bytes) -> KnownPayload | Spilled | Unknown:
+def decode_payload(
+    event_type: str, version: int, raw: bytes | msgspec.Raw
+) -> KnownPayload | Spilled | Unknown:
     """The typed payload, or `Unknown` with the bytes when its type or shape isn't known."""
-    current = SCHEMA_VERSIONS.get(event_type)
-    if current is None:
-        return Unknown(raw)
+    decode = _DECODE.get(event_type)
+    if decode is None:
+        return Unknown(bytes(raw))
+    if version == SCHEMA_VERSIONS[event_type] and event_type != "session":
+        try:
+            return decode(raw)
+        except (msgspec.MsgspecError, RecursionError):
+            pass  # what the fast path can't read, the careful one looks at again
+    return _decode_carefully(event_type, version, bytes(raw))
+
+
+def _decode_carefully(
+    event_type: str, version: int, raw: bytes
+) -> KnownPayload | Spilled | Unknown:
     try:
-        # No payload has a field `blob`: an object that opens with it stands for what was spilled.
-        # With its keys in another order it fails to be its type, except as the first line, which
-        # has no field that must be there.
-        if raw.startswith(b'{"blob"') or (event_type == "session" and b'"blob"' in raw):
-            return _as_spilled(raw) or _decode_version(event_type, version, current, raw)
-        return _decode_version(event_type, version, current, raw)
+        # No payload has a field `blob`: an object with one stands for what was spilled. It fails to
+        # be its type, except as the first line, which has no field that must be there.
+        if event_type == "session" and b'"blob"' in raw:
+            return _as_spilled(raw) or _decode_version(event_type, version, raw)
+        return _decode_version(event_type, version, raw)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         return _as_spilled(raw) or Unknown(raw, str(error))
 
 
-def _decode_version(event_type: str, version: int, current: int, raw: bytes) -> KnownPayload:
+def _decode_version(event_type: str, version: int, raw: bytes) -> KnownPayload:
+    current = SCHEMA_VERSIONS[event_type]
     if version >= current:
         return _decode_known(event_type, raw)
     upgraded = upcast(event_type, version, current, jsontext.loads(raw))
@@ -202,7 +216,7 @@ def _as_spilled_slowly(raw: bytes) -> Spilled | None:
 
 def _decode_known(event_type: str, raw: bytes) -> KnownPayload:
     try:
-        return _DECODERS[event_type].decode(raw)
+        return _DECODE[event_type](raw)
     except msgspec.DecodeError as error:
         if event_type == "message":
             return _decode_by_blocks(raw)
