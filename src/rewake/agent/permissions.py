@@ -190,9 +190,14 @@ def _suggested_for_command(command: str) -> Rule:
     """`git commit:*` for a program with subcommands, the command itself for everything else."""
     parts = simple_parts(command) or []
     words = parts[0].split() if len(parts) == 1 else []
-    if len(words) > 1 and words[0] in _PROGRAMS and words[1] not in _RUNS_ANYTHING:
-        if set(words[1]) <= _SUBCOMMAND_CHARS and not words[1].startswith("-"):
-            return Rule("Bash", f"{words[0]} {words[1]}:*")
+    if (
+        len(words) > 1
+        and words[0] in _PROGRAMS
+        and words[1] not in _RUNS_ANYTHING
+        and set(words[1]) <= _SUBCOMMAND_CHARS
+        and not words[1].startswith("-")
+    ):
+        return Rule("Bash", f"{words[0]} {words[1]}:*")
     return Rule("Bash", command.strip())
 
 

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import rewake
+from rewake.resume import shell
+
+WRAPPER = Path(rewake.__file__).parent / "agent/tools/shell_wrapper.py"
+
+
+def wrapper(directory: Path, command: str) -> subprocess.Popen[bytes]:
+    """A wrapper started as the agent starts it, with the lock in its hands alone."""
+    directory.mkdir(exist_ok=True)
+    alive = os.open(directory / "alive", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+    fcntl.flock(alive, fcntl.LOCK_EX)
+    arguments = [str(directory), str(directory), "60000", "1000000", str(alive), "/bin/sh", command]
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", str(WRAPPER), *arguments],
+        pass_fds=(alive,),
+        start_new_session=True,
+    )
+    os.close(alive)
+    return process
+
+
+def test_without_a_directory_the_command_never_started(tmp_path: Path) -> None:
+    assert shell.inspect(tmp_path / "none").state == "never_started"
+
+
+def test_a_claim_makes_sure_that_the_command_never_starts(tmp_path: Path) -> None:
+    directory = tmp_path / "call"
+    assert shell.inspect(directory, claim=True).state == "never_started"
+    assert wrapper(directory, "touch ran").wait() == 0
+    assert not (directory / "ran").exists()
+    assert shell.inspect(directory, claim=True).state == "never_started"
+
+
+def test_of_a_wrapper_and_a_claim_exactly_one_wins(tmp_path: Path) -> None:
+    for attempt in range(12):
+        directory = tmp_path / str(attempt)
+        process = wrapper(directory, "touch ran")
+        for _ in range(attempt * 40):
+            os.stat(tmp_path)  # another moment each time
+        claimed = shell.inspect(directory, claim=True).state == "never_started"
+        process.wait()
+        assert claimed == (not (directory / "ran").exists())
+
+
+def test_a_finished_command_tells_its_exit_code_and_output(tmp_path: Path) -> None:
+    wrapper(tmp_path, "echo out; echo err >&2; exit 5").wait()
+    status = shell.inspect(tmp_path)
+    assert status.state == "finished"
+    assert status.exit is not None
+    assert status.exit.exit_code == 5
+    assert (status.stdout.text, status.stderr.text) == ("out\n", "err\n")
+    assert status.start.boot_id == status.exit.boot_id
+
+
+def test_a_background_process_counts_until_it_ends(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "go")
+    wrapper(tmp_path, "cat go > /dev/null &").wait()
+    assert shell.inspect(tmp_path).background
+    (tmp_path / "go").write_text("")
+    assert not shell.wait(tmp_path).background
+
+
+@pytest.mark.parametrize("record", [b"", b"{", b"null", b'{"exit_code": "x"}'])
+def test_a_damaged_exit_record_is_an_end_of_unknown_kind(tmp_path: Path, record: bytes) -> None:
+    wrapper(tmp_path, "true").wait()
+    (tmp_path / "exit").write_bytes(record)
+    status = shell.inspect(tmp_path)
+    assert status.state == "finished"
+    assert "damaged" in shell.describe_exit(status)
+
+
+def test_a_start_without_exit_and_without_a_living_process_has_vanished(tmp_path: Path) -> None:
+    (tmp_path / "start").write_bytes(b"")
+    assert shell.inspect(tmp_path).state == "vanished"
+
+
+@given(st.binary(max_size=60), st.booleans(), st.booleans())
+def test_plain_text_has_no_control_characters(data: bytes, start: bool, end: bool) -> None:  # noqa: FBT001  # given by name
+    text = shell.plain(data, cut_start=start, cut_end=end)
+    assert all(char in "\n\t" or char.isprintable() or ord(char) > 0x9F for char in text)
+
+
+@given(st.text(st.characters(min_codepoint=0xA0, codec="utf-8"), max_size=30), st.data())
+def test_a_cut_character_is_left_out(text: str, data: st.DataObject) -> None:
+    raw = text.encode()
+    cut = data.draw(st.integers(0, len(raw)))
+    joined = shell.plain(raw[:cut], cut_end=True) + shell.plain(raw[cut:], cut_start=True)
+    assert "\ufffd" not in joined.replace("\ufffd", "", text.count("\ufffd"))
