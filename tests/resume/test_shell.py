@@ -48,7 +48,7 @@ def test_of_a_wrapper_and_a_claim_exactly_one_wins(tmp_path: Path) -> None:
         directory = tmp_path / str(attempt)
         process = wrapper(directory, "touch ran")
         for _ in range(attempt * 40):
-            os.stat(tmp_path)  # another moment each time
+            tmp_path.stat()  # another moment each time
         claimed = shell.inspect(directory, claim=True).state == "never_started"
         process.wait()
         assert claimed == (not (directory / "ran").exists())

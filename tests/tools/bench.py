@@ -44,7 +44,7 @@ class Bench:
         self.project = root / "project"
         self.session = root / "session"
         for directory in (self.project, self.session):
-            directory.mkdir(parents=True)
+            directory.mkdir(parents=True, exist_ok=True)
         self.blobs = Blobs()
         self.files = Files()
         self.context = ToolContext(self.project, self.project, self.session, self.blobs, self.files)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -8,6 +9,7 @@ import time
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import pytest
 from tests.tools.bench import Bench
 
@@ -165,15 +167,15 @@ def test_a_background_process_is_not_waited_for_and_holds_alive(bench: Bench) ->
 
 
 def test_cancelling_ends_the_command_before_it_goes_on(bench: Bench) -> None:
-    prepared = bench.prepare(BASH, command="echo $$ > pid; mkfifo p; cat p")
+    pipe = bench.project / "pipe"
+    os.mkfifo(pipe)
+    prepared = bench.prepare(BASH, command="echo $$ > pid; echo > pipe; cat pipe")
 
     async def run() -> None:
-        with anyio.CancelScope() as scope:
-            async with anyio.create_task_group() as group:
-                group.start_soon(BASH.run, prepared, bench.context)
-                while not (bench.project / "p").exists():
-                    await anyio.sleep(0.01)
-                scope.cancel()
+        async with anyio.create_task_group() as group:
+            group.start_soon(BASH.run, prepared, bench.context)
+            await anyio.to_thread.run_sync(pipe.read_bytes)  # until the command is at work
+            group.cancel_scope.cancel()
 
     anyio.run(run)
     assert not is_alive(int((bench.project / "pid").read_text()))
@@ -190,8 +192,9 @@ def test_cancelling_ends_the_command_before_it_goes_on(bench: Bench) -> None:
 def test_directories_are_0700_and_files_0600(bench: Bench) -> None:
     directory = directory_of(bench, output_of(bench, "echo x"))
     assert directory.stat().st_mode & 0o777 == 0o700
-    assert sorted(os.listdir(directory)) == ["alive", "exit", "start", "stderr", "stdout"]
-    assert {(directory / name).stat().st_mode & 0o777 for name in os.listdir(directory)} == {0o600}
+    files = sorted(directory.iterdir())
+    assert [file.name for file in files] == ["alive", "exit", "start", "stderr", "stdout"]
+    assert {file.stat().st_mode & 0o777 for file in files} == {0o600}
 
 
 def test_a_command_whose_start_was_taken_never_runs(bench: Bench) -> None:
@@ -214,30 +217,36 @@ bench.call(BashTool(), command=sys.argv[3], timeout_ms=int(sys.argv[4]))
 """
 
 
-def start_agent(root: Path, command: str, timeout_ms: int = 60_000) -> subprocess.Popen[bytes]:
-    checkout = str(Path(__file__).parents[2])
-    arguments = [checkout, str(root), command, str(timeout_ms)]
-    return subprocess.Popen([sys.executable, "-c", AGENT, *arguments])
+class Agent:
+    """An agent in a process of its own whose command has begun; it then waits at the pipe `go`."""
 
+    def __init__(self, root: Path, command: str, timeout_ms: int = 60_000) -> None:
+        self.project = root / "project"
+        self.directory = root / "session/outputs/call-1"
+        self.project.mkdir(parents=True)
+        os.mkfifo(self.project / "begun")
+        os.mkfifo(self.project / "go")
+        checkout = str(Path(__file__).parents[2])
+        arguments = [checkout, str(root), f"echo > begun; {command}", str(timeout_ms)]
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", AGENT, *arguments], stderr=subprocess.DEVNULL
+        )
+        (self.project / "begun").read_bytes()
 
-def wait_for(path: Path, agent: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 30
-    while not path.exists():
-        assert agent.poll() is None, "the agent ended early"
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def go(self, text: str) -> None:
+        (self.project / "go").write_text(text)
 
 
 def test_the_wrapper_finishes_alone_when_the_agent_is_killed(tmp_path: Path) -> None:
-    # The command waits in `cat` for the test, so the agent is dead for certain before it ends.
-    agent = start_agent(tmp_path / "bench", "mkfifo go; cat go; exit 7")
-    wait_for(tmp_path / "bench/project/go", agent)
-    directory = tmp_path / "bench/session/outputs/call-1"
+    agent = Agent(tmp_path, "cat go; exit 7")
     agent.kill()
-    agent.wait()
-    assert shell.inspect(directory).state == "running"
-    (tmp_path / "bench/project/go").write_text("said later\n")
-    status = shell.wait(directory)
+    assert shell.inspect(agent.directory).state == "running"
+    agent.go("said later\n")
+    status = shell.wait(agent.directory)
     assert status.state == "finished"
     assert status.exit is not None
     assert status.exit.exit_code == 7
@@ -245,24 +254,21 @@ def test_the_wrapper_finishes_alone_when_the_agent_is_killed(tmp_path: Path) -> 
 
 
 def test_the_time_limit_holds_after_the_agents_death(tmp_path: Path) -> None:
-    agent = start_agent(tmp_path / "bench", "touch begun; sleep 600 & sleep 600", timeout_ms=700)
-    wait_for(tmp_path / "bench/project/begun", agent)
+    agent = Agent(tmp_path, "sleep 600 & sleep 600", timeout_ms=700)
     agent.kill()
-    agent.wait()
-    status = shell.wait(tmp_path / "bench/session/outputs/call-1")
+    status = shell.wait(agent.directory)
     assert status.exit is not None
     assert status.exit.timed_out
 
 
 def test_a_killed_wrapper_is_told_from_a_finished_command(tmp_path: Path) -> None:
-    agent = start_agent(tmp_path / "bench", "echo $PPID > pid; mkfifo go; cat go")
-    wait_for(tmp_path / "bench/project/go", agent)
-    os.kill(int((tmp_path / "bench/project/pid").read_text()), signal.SIGKILL)
-    agent.wait()
-    directory = tmp_path / "bench/session/outputs/call-1"
-    assert shell.inspect(directory).state == "running"
-    (tmp_path / "bench/project/go").write_text("")
-    assert shell.wait(directory).state == "vanished"
+    agent = Agent(tmp_path, "cat go")
+    wrapper = json.loads((agent.directory / "start").read_bytes())["pid"]
+    os.kill(wrapper, signal.SIGKILL)
+    agent.process.wait()
+    assert shell.inspect(agent.directory).state == "running"
+    agent.go("")
+    assert shell.wait(agent.directory).state == "vanished"
 
 
 # --- the environment -------------------------------------------------------------------------

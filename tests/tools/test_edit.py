@@ -112,7 +112,7 @@ def test_all_names_of_a_hard_linked_file_see_the_edit(bench: Bench) -> None:
 def test_no_temporary_file_is_left(bench: Bench) -> None:
     bench.write("a.txt", "one\n")
     edit(bench, "a.txt", "one", "two")
-    assert os.listdir(bench.project) == ["a.txt"]
+    assert [path.name for path in bench.project.iterdir()] == ["a.txt"]
 
 
 LINES = st.lists(

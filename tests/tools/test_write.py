@@ -111,7 +111,7 @@ def test_a_full_disk_leaves_neither_a_file_nor_new_directories(
     monkeypatch.undo()
     assert output.is_error
     assert "No space left" in plain_text(output.content)
-    assert os.listdir(bench.project) == []
+    assert list(bench.project.iterdir()) == []
 
 
 def test_a_short_write_is_continued(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
