@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from rewake.version import VERSION as __version__
 
 if TYPE_CHECKING:
-    from rewake.compose import NEWEST, open_session, resume, sessions
+    from rewake.compose.sessions import NEWEST, open_session, resume, sessions
     from rewake.errors import (
         ExitCode,
         InvalidValueError,
@@ -48,12 +48,12 @@ if TYPE_CHECKING:
     from rewake.resume.evidence import Settlement
     from rewake.session.action import Action, FileChange
     from rewake.session.core import ResumeState, Session
-    from rewake.session.twin import AsyncSession, aopen_session
+    from rewake.session.twin import AsyncSession
     from rewake.session.wire import anthropic_messages, from_anthropic, from_openai, openai_messages
     from rewake.state.view import ViewMessage
 
 _HOMES = {
-    "rewake.compose": ("NEWEST", "open_session", "resume", "sessions"),
+    "rewake.compose.sessions": ("NEWEST", "open_session", "resume", "sessions"),
     "rewake.errors": (
         "ExitCode",
         "InvalidValueError",

@@ -42,7 +42,9 @@ REQUESTING: Final = "requesting"
 # Beyond this many files the oldest is forgotten, which only means "read it again" before an edit.
 READ_STATE_MAX: Final = 500
 _ENDED: Final = frozenset({"completed", "failed", "resolved"})
-_WORTH_REMEMBERING: Final = frozenset({"compacting", "waiting_for_permission_denied", "stopped"})
+# Ends of a run that a later one should know of; the ordinary end is none.
+_STOPPED: Final = "stopped"
+_ORDINARY: Final = frozenset({"", "done"})
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -251,9 +253,8 @@ class Conversation:
     def _transition(self, event: Event, payload: StateTransition) -> None:
         if payload.to_state == REQUESTING:
             self._seal()
-        elif payload.to_state in _WORTH_REMEMBERING:
-            text = f"{payload.to_state.replace('_', ' ')}: {payload.reason}"
-            self.memory.remember("decisions", event.event_id, text)
+        elif payload.to_state == _STOPPED and payload.reason not in _ORDINARY:
+            self.memory.remember("decisions", event.event_id, f"Stopped: {payload.reason}")
 
     def _amend(self, event: Event, payload: MessageAmendment) -> None:
         entry = self._by_id.get(payload.message_id)

@@ -1,4 +1,4 @@
-"""The one place where parts are put together; everything else is handed its ports.
+"""Opens sessions: the real disk, clock and randomness meet the session's ports here.
 
 `open_session` and `resume` are the library's front door; the command line uses the same two.
 """

@@ -1,0 +1,165 @@
+"""Runs the calls of one answer: prepare, permit, record the intent, do it, record the outcome.
+
+The rules kept here: nothing is done before its intent is durable; every call ends with an outcome
+or a verdict; calls that only read run side by side, all others one after the other in the order the
+model asked for them, so what a call prepares for is what it finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Protocol
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from rewake.agent.permissions import Denied, Permissions
+from rewake.agent.ports import Prepared, Tool, ToolContext, ToolInputError, ToolOutput
+from rewake.errors import RewakeError
+from rewake.model.content import JsonObject, ToolCall, plain_text
+from rewake.model.events import Outcome
+from rewake.resume.evidence import Settlement
+from rewake.session.action import Action
+from rewake.session.core import Session
+
+
+class CallObserver(Protocol):
+    """Who watches the calls. Must not raise."""
+
+    def on_call(self, tool_name: str, prepared: Prepared) -> None:
+        """A call that is about to run."""
+
+    def on_result(self, tool_name: str, text: str, *, is_error: bool) -> None:
+        """What the model is told of a call; it has been recorded."""
+
+
+class CallInterruptedError(Exception):
+    """A call was cut short by the user or a signal; the verdict says what is known of it."""
+
+
+@dataclass(slots=True)
+class Executor:
+    """The tools at hand, and the permission to use them."""
+
+    session: Session
+    tools: Mapping[str, Tool]
+    context: ToolContext
+    permissions: Permissions
+    observer: CallObserver
+    _running: list[Action] = field(default_factory=list)
+
+    async def run(self, message_id: str, calls: Sequence[ToolCall]) -> None:
+        """Run all calls of one message. All are requested before the first one starts."""
+        actions = [
+            self.session.action(call, message_id=message_id, index=index)
+            for index, call in enumerate(calls)
+        ]
+        for action in actions:
+            action.request()
+            self._running.append(action)
+        pairs = list(zip(actions, calls, strict=True))
+        for read_only, group in groupby(pairs, key=lambda pair: self._only_reads(pair[1])):
+            if read_only:
+                await self._run_side_by_side(list(group))
+            else:
+                for action, call in group:
+                    await self._run_one(action, call)
+        self._running.clear()
+
+    def settle_open(self) -> list[Settlement]:
+        """Settle by evidence every call that was cut short; none of them may still be running.
+
+        Calls that had not started are recorded as not executed.
+        """
+        error = CallInterruptedError("the interruption of the run")
+        settled = []
+        for action in self._running:
+            if action.state == "started":
+                settled.append(action.settle(error))
+            elif action.state == "requested":
+                action.fail("This call was not executed: the run was interrupted before it.")
+        self._running.clear()
+        return settled
+
+    def _only_reads(self, call: ToolCall) -> bool:
+        tool = self.tools.get(call.name)
+        return tool is not None and tool.read_only
+
+    async def _run_side_by_side(self, pairs: list[tuple[Action, ToolCall]]) -> None:
+        if len(pairs) == 1:
+            await self._run_one(*pairs[0])
+            return
+        # An error of one call must come out as itself, not as a group.
+        errors: list[RewakeError] = []
+
+        async def guarded(action: Action, call: ToolCall) -> None:
+            try:
+                await self._run_one(action, call)
+            except RewakeError as error:
+                errors.append(error)
+
+        async with anyio.create_task_group() as tasks:
+            for action, call in pairs:
+                tasks.start_soon(guarded, action, call)
+        if errors:
+            raise errors[0]
+
+    async def _run_one(self, action: Action, call: ToolCall) -> None:
+        tool = self.tools.get(call.name)
+        if tool is None:
+            self._refuse(action, f"There is no tool {call.name!r}. Tools: {', '.join(self.tools)}.")
+            return
+        if call.arguments_text is not None:
+            self._refuse(action, "The arguments were no JSON object. Call the tool again with one.")
+            return
+        prepared = await self._prepared(action, tool, call.arguments)
+        if prepared is not None:
+            await self._perform(action, tool, prepared)
+
+    async def _prepared(self, action: Action, tool: Tool, arguments: JsonObject) -> Prepared | None:
+        try:
+            prepared = await anyio.to_thread.run_sync(
+                tool.prepare, action.call_id, arguments, self.context
+            )
+        except ToolInputError as error:
+            self._refuse(action, str(error))
+            return None
+        decision = await anyio.to_thread.run_sync(self.permissions.decide, tool, prepared)
+        if isinstance(decision, Denied):
+            self._refuse(action, decision.reason, {"denied": True, "summary": prepared.summary})
+            return None
+        return prepared
+
+    async def _perform(self, action: Action, tool: Tool, prepared: Prepared) -> None:
+        action.intent = prepared.intent
+        action.start()
+        self.observer.on_call(action.tool_name, prepared)
+        try:
+            output = await tool.run(prepared, self.context)
+        except RewakeError:
+            # A fact could not be kept: stop here, and let the next resume settle the call.
+            raise
+        except Exception as error:  # noqa: BLE001  # whatever a tool raises, the evidence decides
+            settlement = action.settle(error)
+            self._tell(action, plain_text(settlement.result.content), is_error=True)
+            return
+        self._record(action, prepared, output)
+
+    def _record(self, action: Action, prepared: Prepared, output: ToolOutput) -> None:
+        details = {"summary": prepared.summary, **output.outcome.details}
+        outcome = msgspec.structs.replace(output.outcome, details=details)
+        if output.is_error:
+            action.fail(output.content, outcome=outcome)
+        else:
+            action.complete(output.content, outcome=outcome)
+        self._tell(action, plain_text(output.content), is_error=output.is_error)
+
+    def _refuse(self, action: Action, text: str, details: JsonObject | None = None) -> None:
+        action.fail(text, outcome=Outcome(details=details or {}))
+        self._tell(action, text, is_error=True)
+
+    def _tell(self, action: Action, text: str, *, is_error: bool) -> None:
+        self.observer.on_result(action.tool_name, text, is_error=is_error)

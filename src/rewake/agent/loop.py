@@ -1,0 +1,313 @@
+"""The loop: `run` repeats `step`; a step is one model call and the tool calls that it asks for.
+
+The rules kept here:
+
+- Every fact is recorded before the loop acts on it; a fact that can't be recorded ends the run
+  (StorageError) before the next side effect.
+- The next request is made from the session's view and from nothing else.
+- Whatever ends a run, its history is valid: calls that were cut short are settled at once.
+- The loop is a machine of few states; `TRANSITIONS` is all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, Protocol
+
+import anyio
+
+from rewake.agent.compaction import (
+    Budget,
+    context_tokens,
+    shortened,
+    summary_request,
+    to_keep,
+    view_tokens,
+)
+from rewake.agent.execute import Executor
+from rewake.agent.ports import Model, ModelRequest, Reply, ToolSpec
+from rewake.errors import ModelError, PromptTooLongError, RewakeError, StorageError
+from rewake.model.content import Text, ToolCall, Usage, plain_text
+from rewake.session.core import Session
+from rewake.state.text import estimate_tokens
+from rewake.state.view import ViewMessage
+
+State = Literal["idle", "requesting", "waiting", "compacting", "running_tools", "stopped"]
+TRANSITIONS: Final[Mapping[State, frozenset[State]]] = {
+    "idle": frozenset({"requesting", "compacting", "stopped"}),
+    "requesting": frozenset({"running_tools", "waiting", "compacting", "requesting", "stopped"}),
+    "waiting": frozenset({"requesting", "stopped"}),
+    "compacting": frozenset({"requesting", "waiting", "idle", "stopped"}),
+    "running_tools": frozenset({"requesting", "compacting", "stopped"}),
+    "stopped": frozenset({"idle"}),
+}
+Reason = Literal[
+    "done",
+    "max_steps",
+    "max_cost",
+    "model_error",
+    "storage_error",
+    "interrupted",
+    "terminated",
+    "hangup",
+    "error",
+]
+
+# 1, 2, 4, 8, 16 s: about half a minute in all, what providers ask for when they are overloaded.
+_WAIT_S: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
+_EMPTY_MAX: Final = 2
+_CONTINUED_MAX: Final = 3
+_COMPACTIONS_PER_STEP_MAX: Final = 2
+_GO_ON: Final = "[rewake] Your answer was cut off at its token limit. Go on where it stopped."
+
+
+class Observer(Protocol):
+    """Who watches a run: a terminal, a test. Must not raise."""
+
+    def on_text(self, text: str) -> None:
+        """A piece of the answer that is being given."""
+
+    def on_answer(self, reply: Reply) -> None:
+        """The whole answer; it has been recorded."""
+
+    def on_notice(self, text: str) -> None:
+        """A sentence for the user: a retry, a compaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When to stop by itself; None never does. `max_cost_usd` is for this run."""
+
+    max_steps: int | None = None
+    max_cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a run ended. `response` is the last answer's text; `usage` what this run used."""
+
+    reason: Reason
+    response: str
+    usage: Usage
+    steps: int
+    error: RewakeError | None = None
+
+
+@dataclass(slots=True)
+class Loop:
+    """One agent at work on one session. Everything it needs is handed in."""
+
+    session: Session
+    model: Model
+    executor: Executor
+    system: str
+    observer: Observer
+    limits: Limits = field(default_factory=Limits)
+    compact_at_tokens: int | None = None
+    sleep: Callable[[float], Awaitable[None]] = anyio.sleep
+    state: State = "idle"
+    steps: int = 0
+    _continued: int = 0
+    _extra_usage: Usage = field(default_factory=Usage)
+
+    @property
+    def specs(self) -> tuple[ToolSpec, ...]:
+        """What the model is told of the tools."""
+        return tuple(tool.spec for tool in self.executor.tools.values())
+
+    async def run(self, prompt: str | None) -> RunResult:
+        """Answer one prompt (None: go on with what is there), with as many steps as it takes.
+
+        The prompt is durable before anything else happens. Cancelled, it settles what was cut
+        short and leaves a valid history; the caller then records why with `stop`.
+        """
+        before = self.session.state.world.usage
+        self.steps = 0
+        self._continued = 0
+        self._extra_usage = Usage()
+        if prompt is not None:
+            self.session.user(prompt)
+        try:
+            reason, error = await self._repeat(before)
+        except anyio.get_cancelled_exc_class():
+            self.executor.settle_open()
+            raise
+        return self.result(reason, before, error)
+
+    def result(self, reason: Reason, before: Usage, error: RewakeError | None = None) -> RunResult:
+        """Record the end of the run and tell how it went."""
+        if not isinstance(error, StorageError):
+            self._enter("stopped", reason)
+            self.session.terminal(reason, {"error": str(error)} if error is not None else None)
+        return RunResult(reason, self._last_text(), self._used(before), self.steps, error)
+
+    async def _repeat(self, before: Usage) -> tuple[Reason, RewakeError | None]:
+        try:
+            while True:
+                if self.limits.max_steps is not None and self.steps >= self.limits.max_steps:
+                    return "max_steps", None
+                if self._costs_too_much(before):
+                    return "max_cost", None
+                if await self.step():
+                    return "done", None
+        except StorageError as error:
+            return "storage_error", error
+        except ModelError as error:
+            return "model_error", error
+
+    async def step(self) -> bool:
+        """One model call and its tool calls; True when the model has nothing more to do.
+
+        Raises ModelError when the model can't answer, StorageError when a fact can't be kept.
+        """
+        self.steps += 1
+        budget = Budget.of(self.model.context_tokens, self.compact_at_tokens)
+        if self._tokens() >= budget.compact_at and self._can_shrink(budget):
+            await self.compact("budget")
+        reply = await self._answered()
+        message_id = self.session.assistant(
+            reply.content,
+            usage=reply.usage,
+            model=reply.model,
+            stop_reason=reply.stop_reason,
+            provider=reply.provider,
+        )
+        self.observer.on_answer(reply)
+        calls = [block for block in reply.content if isinstance(block, ToolCall)]
+        if calls:
+            self._enter("running_tools")
+            await self.executor.run(message_id, calls)
+            return False
+        if reply.stop_reason == "length" and self._continued < _CONTINUED_MAX:
+            self._continued += 1
+            self.session.user(_GO_ON, source="rewake")
+            return False
+        return True
+
+    # --- asking the model ----------------------------------------------------------------
+
+    async def _answered(self) -> Reply:
+        """The model's answer, through empty answers, transient errors and a prompt too long."""
+        empty = waits = compactions = 0
+        while True:
+            self._enter("requesting")
+            try:
+                reply = await self._request(self.session.view())
+            except PromptTooLongError:
+                compactions += 1
+                if compactions > _COMPACTIONS_PER_STEP_MAX:
+                    raise
+                await self.compact("prompt_too_long")
+                continue
+            except ModelError as error:
+                if not error.retryable or waits >= len(_WAIT_S):
+                    raise
+                await self._wait(_WAIT_S[waits], error.message)
+                waits += 1
+                continue
+            if _says_something(reply):
+                return reply
+            empty += 1
+            if empty > _EMPTY_MAX:
+                raise ModelError(
+                    f"The model gave an empty answer {empty} times.",
+                    remedy="Ask in other words or use another model.",
+                )
+
+    async def _request(self, messages: tuple[ViewMessage, ...]) -> Reply:
+        request = ModelRequest(
+            system=self.system,
+            messages=messages,
+            tools=self.specs,
+            turn=self.session.state.conversation.assistant_messages,
+        )
+        return await self.model.request(request, self.observer.on_text)
+
+    async def _wait(self, seconds: float, why: str) -> None:
+        self._enter("waiting", why)
+        self.observer.on_notice(f"{why} Trying again in {seconds:g} s.")
+        await self.sleep(seconds)
+
+    # --- compaction ----------------------------------------------------------------------
+
+    def _fixed_tokens(self) -> int:
+        tools = sum(estimate_tokens(f"{spec.description}{spec.parameters}") for spec in self.specs)
+        return estimate_tokens(self.system) + tools
+
+    def _tokens(self) -> int:
+        return context_tokens(self.session.state.conversation, self._fixed_tokens())
+
+    def _can_shrink(self, budget: Budget) -> bool:
+        """Whether a compaction would leave something out: otherwise it would only repeat itself."""
+        conversation = self.session.state.conversation
+        return len(to_keep(conversation, budget)) < len(conversation.entries)
+
+    async def compact(self, trigger: str) -> None:
+        """Replace older messages by the model's summary of them. Durable on return."""
+        budget = Budget.of(self.model.context_tokens, self.compact_at_tokens)
+        before = self._tokens()
+        self._enter("compacting", trigger)
+        summary = await self._summary()
+        self.session.checkpoint(
+            summary,
+            keep=to_keep(self.session.state.conversation, budget),
+            trigger=trigger,
+            tokens_before=before,
+            tokens_after=self._fixed_tokens() + view_tokens(self.session.view()),
+        )
+        self.observer.on_notice(f"The conversation was compacted ({trigger}, {before:,} tokens).")
+
+    async def _summary(self) -> str:
+        """The model's own summary; session memory where it can't give one."""
+        messages = self.session.view()
+        while messages:
+            try:
+                reply = await self._request(summary_request(messages))
+            except PromptTooLongError:
+                messages = shortened(messages)
+                continue
+            except ModelError as error:
+                self.observer.on_notice(f"No summary from the model: {error.message}")
+                break
+            if reply.usage is not None:
+                self._extra_usage = self._extra_usage + reply.usage
+            text = plain_text(tuple(reply.content))
+            if text.strip():
+                return text
+            break
+        return self.session.memory or "(nothing is known of the messages before this point)"
+
+    # --- small things --------------------------------------------------------------------
+
+    def _enter(self, state: State, reason: str = "") -> None:
+        if state not in TRANSITIONS[self.state]:
+            raise AssertionError(f"the loop can't go from {self.state} to {state}")
+        self.session.transition(self.state, state, reason)
+        self.state = "idle" if state == "stopped" else state
+
+    def _used(self, before: Usage) -> Usage:
+        now = self.session.state.world.usage + self._extra_usage
+        costs = (now.cost_usd, before.cost_usd or 0.0)
+        return Usage(
+            now.input_tokens - before.input_tokens,
+            now.output_tokens - before.output_tokens,
+            now.cache_read_tokens - before.cache_read_tokens,
+            now.cache_write_tokens - before.cache_write_tokens,
+            costs[0] - costs[1] if costs[0] is not None else None,
+        )
+
+    def _costs_too_much(self, before: Usage) -> bool:
+        cost, limit = self._used(before).cost_usd, self.limits.max_cost_usd
+        return cost is not None and limit is not None and cost >= limit
+
+    def _last_text(self) -> str:
+        entry = self.session.state.conversation.last_assistant()
+        return plain_text(entry.message.content) if entry is not None else ""
+
+
+def _says_something(reply: Reply) -> bool:
+    return any(
+        isinstance(block, ToolCall) or (isinstance(block, Text) and block.text.strip())
+        for block in reply.content
+    )

@@ -1,0 +1,75 @@
+"""Puts the coding agent together: a session, a model, the tools and the permissions around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from rewake.agent.execute import CallObserver, Executor
+from rewake.agent.loop import Limits, Loop, Observer
+from rewake.agent.permissions import Answer, PermissionMode, Permissions, Question
+from rewake.agent.ports import Model, Tool, ToolContext
+from rewake.agent.prompt import system_prompt
+from rewake.agent.tools import builtin_tools
+from rewake.session.core import Session
+from rewake.settings.load import Settings
+
+
+class RunObserver(Observer, CallObserver, Protocol):
+    """Who watches both the answers and the calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """What a user chose for this run; settings fill in what is None."""
+
+    permission_mode: PermissionMode | None = None
+    ask: Callable[[Question], Answer] | None = None
+    max_steps: int | None = None
+    max_cost_usd: float | None = None
+
+
+def build_agent(
+    session: Session,
+    model: Model,
+    observer: RunObserver,
+    settings: Settings,
+    options: AgentOptions,
+    *,
+    cwd: Path,
+    tools: tuple[Tool, ...] | None = None,
+) -> Loop:
+    """The loop over `session`, ready to run. `tools` default to the built-in ones."""
+    given = settings.permissions
+    permissions = Permissions(
+        options.permission_mode or given.mode or "default", given.allow, given.deny, options.ask
+    )
+    context = ToolContext(
+        project=session.root,
+        cwd=cwd,
+        session_directory=session.directory,
+        blobs=session.blobs,
+        files=session,
+        extra_directories=tuple(Path(path) for path in given.additional_directories),
+        todos=lambda: session.state.conversation.todos,
+    )
+    executor = Executor(
+        session=session,
+        tools={tool.spec.name: tool for tool in tools or builtin_tools()},
+        context=context,
+        permissions=permissions,
+        observer=observer,
+    )
+    return Loop(
+        session=session,
+        model=model,
+        executor=executor,
+        system=system_prompt(session.root),
+        observer=observer,
+        limits=Limits(
+            options.max_steps or settings.max_steps, options.max_cost_usd or settings.max_cost_usd
+        ),
+        compact_at_tokens=settings.compact_at_tokens,
+    )
