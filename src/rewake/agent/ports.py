@@ -157,5 +157,6 @@ class Tool(Protocol):
 
     async def run(self, prepared: Prepared, context: ToolContext) -> ToolOutput:
         """Do it. Called only after the intent is durable; a failure that changed nothing returns
-        an error output; an exception leaves the call to be settled by evidence."""
+        an error output; an exception leaves the call to be settled by evidence.
+        """
         ...
