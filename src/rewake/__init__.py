@@ -14,7 +14,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from rewake.version import VERSION as __version__
+from rewake.version import VERSION as __version__  # noqa: N811  # the name tools look for
 
 if TYPE_CHECKING:
     from rewake.compose.sessions import NEWEST, open_session, resume, sessions
