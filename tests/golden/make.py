@@ -10,6 +10,7 @@ without the format changing; `--refold` computes them anew with the fold of toda
 from __future__ import annotations
 
 import argparse
+import copy
 import hashlib
 import json
 from collections.abc import Callable
@@ -43,6 +44,7 @@ from rewake.model.content import (
 )
 from rewake.model.ids import join_id
 from rewake.record.lines import LineFormat
+from rewake.state.conversation import Conversation
 from rewake.state.fold import SessionState
 
 HERE = Path(__file__).parent
@@ -113,6 +115,7 @@ class Writer:
         kind: Literal["compaction", "state"] = "state",
         *,
         kept: Callable[[str], bool] | None = None,
+        conversation: Conversation | None = None,
         summary: str | None = None,
         session_memory: str | None = None,
     ) -> ev.Checkpoint:
@@ -123,6 +126,7 @@ class Writer:
         made = self.fold.checkpoint(
             kind,
             kept=chosen,
+            conversation=conversation,
             summary=summary,
             session_memory=session_memory,
             tokens_before=9_000 if summary else 0,
@@ -133,6 +137,12 @@ class Writer:
         restored = decode_payload("checkpoint", 1, json.dumps(known).encode())
         assert isinstance(restored, ev.Checkpoint)
         return restored
+
+    def rewind(self, target_id: str, conversation: Conversation) -> None:
+        """Back to `target_id`, where `conversation` was what it was."""
+        checkpoint = self.checkpoint("rewind", conversation=conversation)
+        self.fold.conversation = conversation
+        self.write(ev.Rewind(target_id, "conversation", checkpoint), parent=target_id)
 
     def call(self, message_id: str, index: int, name: str, provider_id: str) -> ev.ToolLifecycle:
         """Write `requested`; returns what the later phases of the call are made from."""
@@ -253,7 +263,7 @@ def killed_and_resumed(out: Writer) -> None:
     unknown = ev.Resolution("unknown", {"verify": None}, "user", "it was not posted")
     out.phase(other, "resolved", result=ev.Result((), is_error=True), resolution=unknown)
     out.phase(task, "failed", result=ev.Result((Text("stopped"),), is_error=True))
-    out.write(ev.AgentEvent("a1", "ended", changes=(), details={"steps": 0}))
+    out.write(ev.AgentEvent("a1", "failed", details={"steps": 0}))
     out.write(ev.Message("user", (Text("make test has passed"),), source="rewake"))
 
 
@@ -285,10 +295,10 @@ def whole(states: dict[str, JsonObject]) -> Writer:
         )
     )
     target = out.write(ev.Message("assistant", (Text("done"),), stop_reason="end"))
-    went_back = out.checkpoint("rewind")
+    there = copy.deepcopy(out.fold.conversation)
     out.write(ev.Message("user", (Text("and now the docs: " + "long " * 200),)), spill=True)
     out.write(ev.Message("assistant", (Text("no"),), stop_reason="interrupted"))
-    out.write(ev.Rewind(target, "conversation", went_back), parent=target)
+    out.rewind(target, there)
     out.write(ev.Message("user", (Text("thanks"),)))
     out.write(ev.Terminal("done", {"steps": 4}))
     return out

@@ -71,7 +71,7 @@ def _enter(text: str, opening: str, closing: str) -> int | None:
     _decoder.decode(text)  # from here on the text is known to be well-formed
     start = _past_space(text, 0)
     if text[start] != opening:
-        raise ValueError(f"expected a JSON text that opens with {opening}")
+        raise ValueError(f"it doesn't open with {opening}")
     first = _past_space(text, start + 1)
     return None if text[first] == closing else first
 
