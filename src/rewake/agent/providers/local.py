@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
+import importlib.machinery
 import importlib.util
 import os
 import secrets
@@ -218,8 +220,7 @@ def _require(module: str) -> importlib.machinery.ModuleSpec:
 
 
 def _load(path: Path, context_tokens: int) -> _Server:
-    import xllamacpp  # type: ignore[import-untyped]  # a compiled module without stubs
-
+    xllamacpp: Any = importlib.import_module("xllamacpp")  # a compiled module without types
     params: Any = xllamacpp.CommonParams()
     params.model.path = str(path)
     params.n_ctx = context_tokens
