@@ -186,6 +186,22 @@ def test_cancelling_ends_the_command_before_it_goes_on(bench: Bench) -> None:
     assert status.exit.cancelled
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+def test_a_command_that_fills_the_disk_still_has_its_end_recorded(bench: Bench) -> None:
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(bench.session)]
+    if subprocess.run(mount, check=False, capture_output=True).returncode != 0:
+        pytest.skip("mounting isn't allowed here")
+    try:
+        output = output_of(bench, "head -c 5000000 /dev/zero; exit 9")
+        assert output.outcome.exit_code == 9
+        prepared = bench.prepare(BASH, command="touch ran")
+        with pytest.raises(Exception, match=r"No space left|never_started"):
+            bench.run(BASH, prepared)
+        assert not (bench.project / "ran").exists()
+    finally:
+        subprocess.run(["umount", str(bench.session)], check=True)
+
+
 # --- the protocol ----------------------------------------------------------------------------
 
 

@@ -131,6 +131,9 @@ def _claim(directory: Path) -> None:
     try:
         os.write(descriptor, _CLAIMED)
         os.fsync(descriptor)
+    except OSError:
+        (directory / START).unlink()  # an empty `start` would look like one of the wrapper's
+        raise
     finally:
         os.close(descriptor)
     Disk().sync_directory(directory)

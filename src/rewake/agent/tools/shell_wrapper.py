@@ -13,11 +13,12 @@ the standard library, because every command waits for its start. The protocol is
 """
 
 # Pathlib would double the start-up time of every command.
-# ruff: noqa: PTH104, PTH116, PTH118, PTH123, PTH208
+# ruff: noqa: PTH108, PTH104, PTH116, PTH118, PTH123, PTH208
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import select
@@ -34,6 +35,8 @@ GRACE_SECONDS = 0.5
 # Killing by descriptor repeats, because a process may fork while the others are being killed.
 KILL_ROUNDS = 10
 NOT_STARTED = 127
+# More than the record of the end ever has; JSON may be followed by spaces.
+EXIT_BYTES = 512
 
 
 class Job(NamedTuple):
@@ -105,20 +108,36 @@ def _wait_for_signal(wakeup: int, seconds: float) -> None:
 
 def _claim(job: Job) -> bool:
     """Create `start`; False when it exists, which means that this command must never run."""
+    path = os.path.join(job.directory, "start")
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
     try:
-        start = os.open(
-            os.path.join(job.directory, "start"),
-            os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC,
-            0o600,
-        )
+        start = os.open(path, flags, 0o600)
     except FileExistsError:
         return False
     record = {"pid": os.getpid(), "boot_id": _boot_id(), "started_at": _now()}
-    os.write(start, json.dumps(record).encode())
-    os.fsync(start)
-    os.close(start)
-    _sync_directory(job.directory)
+    try:
+        _write_durably(start, json.dumps(record).encode())
+        # Room for the end's record, taken now: the command may fill the disk.
+        reserved = os.open(_exit_temporary(job), os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        _write_durably(reserved, b" " * EXIT_BYTES)
+        _sync_directory(job.directory)
+    except OSError:
+        os.unlink(path)  # the disk is full already; nothing was run, and that must stay visible
+        raise
     return True
+
+
+def _exit_temporary(job: Job) -> str:
+    return os.path.join(job.directory, "exit.tmp")
+
+
+def _write_durably(descriptor: int, data: bytes) -> None:
+    try:
+        if os.pwrite(descriptor, data, 0) != len(data):
+            raise OSError(errno.ENOSPC, "short write")
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _open_output(job: Job, name: str) -> int:
@@ -245,7 +264,8 @@ def _record(job: Job, ending: Ending, outputs: tuple[int, int], duration_ms: int
     for output in outputs:
         if os.fstat(output).st_size > job.output_bytes_max:
             os.ftruncate(output, job.output_bytes_max)
-        os.fsync(output)
+        with contextlib.suppress(OSError):  # a full disk; the exit code still counts
+            os.fsync(output)
     exited = os.WIFEXITED(ending.status)
     record = {
         "exit_code": os.WEXITSTATUS(ending.status) if exited else None,
@@ -257,11 +277,9 @@ def _record(job: Job, ending: Ending, outputs: tuple[int, int], duration_ms: int
         "finished_at": _now(),
         "boot_id": _boot_id(),
     }
-    temporary = os.path.join(job.directory, "exit.tmp")
-    out = os.open(temporary, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    os.write(out, json.dumps(record).encode())
-    os.fsync(out)
-    os.close(out)
+    temporary = _exit_temporary(job)
+    out = os.open(temporary, os.O_WRONLY | os.O_CLOEXEC)
+    _write_durably(out, json.dumps(record).encode().ljust(EXIT_BYTES))
     os.rename(temporary, os.path.join(job.directory, "exit"))
     _sync_directory(job.directory)
 

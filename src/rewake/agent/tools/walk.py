@@ -10,7 +10,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -29,7 +29,7 @@ class _Rules:
 
     def decides(self, path: str, *, is_directory: bool) -> bool | None:
         """Whether `path` is ignored; None where no pattern speaks of it."""
-        relative = os.path.relpath(path, self.base).replace(os.sep, "/")
+        relative = path[len(self.base) :].lstrip("/")
         return self.spec.check_file(relative + "/" * is_directory).include
 
 
@@ -39,9 +39,8 @@ class Walk:
 
     root: Path
     deadline: float
-    clock: float = 0.0
     stopped: str = ""
-    seen: int = field(default=0)
+    seen: int = 0
 
     def files(self) -> Iterator[str]:
         """Absolute paths of regular files and of symlinks, in the order of their path's parts."""
@@ -150,7 +149,8 @@ def _translate(pattern: str) -> str:
         char = pattern[at]
         if pattern.startswith("**/", at) and (at == 0 or pattern[at - 1] == "/"):
             out.append("(?:[^/]+/)*")
-            at += 3
+            while pattern.startswith("**/", at):
+                at += 3
             continue
         if pattern.startswith("**", at):
             out.append(".*")

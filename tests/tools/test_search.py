@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.tools.bench import Bench
+
+from rewake.agent.tools.glob import GlobTool
+from rewake.agent.tools.grep import GrepTool
+from rewake.agent.tools.walk import Walk, name_pattern
+
+GLOB, GREP = GlobTool(), GrepTool()
+
+
+@pytest.fixture
+def tree(bench: Bench) -> Bench:
+    """A small repository with files that Git ignores and files that it doesn't."""
+    (bench.project / ".git/info").mkdir(parents=True)
+    (bench.project / ".git/config").write_text("needle")
+    (bench.project / ".git/info/exclude").write_text("excluded.txt\n")
+    bench.write(".gitignore", "*.log\nbuild/\n!keep.log\n# comment\n/top.txt\n")
+    bench.write("sub/.gitignore", "!special.log\nlocal.txt\n")
+    for name in (
+        *("a.py", "b.ts", "x.log", "keep.log", "top.txt", "excluded.txt", ".hidden/c.py"),
+        *("build/a.py", "sub/build/b.py", "sub/special.log", "sub/local.txt", "sub/top.txt"),
+    ):
+        bench.write(name, "needle\n")
+    return bench
+
+
+def found(bench: Bench, **arguments: object) -> list[str]:
+    return bench.text(GREP, **arguments).splitlines()
+
+
+# --- which files -----------------------------------------------------------------------------
+
+
+VISIBLE = [".hidden/c.py", "a.py", "b.ts", "keep.log", "sub/special.log", "sub/top.txt"]
+
+
+def test_what_git_ignores_is_left_out(tree: Bench) -> None:
+    assert found(tree, pattern="needle") == VISIBLE
+
+
+def test_ignore_files_above_the_searched_directory_count(tree: Bench) -> None:
+    assert found(tree, pattern="needle", path="sub") == ["sub/special.log", "sub/top.txt"]
+
+
+def test_a_file_named_outright_is_searched_although_it_is_ignored(tree: Bench) -> None:
+    assert found(tree, pattern="needle", path="x.log") == ["x.log"]
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_git_agrees_on_what_is_ignored(tree: Bench) -> None:
+    shutil.rmtree(tree.project / ".git")
+    subprocess.run(["git", "init", "-q", str(tree.project)], check=True)
+    (tree.project / ".git/info/exclude").write_text("excluded.txt\n")
+    command = ["git", "ls-files", "-co", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=tree.project, capture_output=True, text=True, check=True)
+    walk = Walk(tree.project, time.monotonic() + 60)
+    walked = [os.path.relpath(path, tree.project) for path in walk.files()]
+    assert sorted(walked) == sorted(listed.stdout.splitlines())
+
+
+def test_a_bad_line_in_an_ignore_file_costs_that_line(tree: Bench) -> None:
+    tree.write(".gitignore", b"[z-a]\n!\n\xff\n*.ts\n")
+    assert "b.ts" not in found(tree, pattern="needle")
+
+
+def test_links_are_not_followed(tree: Bench) -> None:
+    outside = tree.project.parent / "outside"
+    outside.mkdir()
+    (outside / "o.py").write_text("needle\n")
+    (tree.project / "link").symlink_to(outside)
+    (tree.project / "file").symlink_to(outside / "o.py")
+    (tree.project / "sub/loop").symlink_to(tree.project)
+    assert found(tree, pattern="needle") == VISIBLE
+
+
+@pytest.mark.parametrize(
+    ("pattern", "files"),
+    [
+        ("*.py", [".hidden/c.py", "a.py"]),
+        ("**/*.py", [".hidden/c.py", "a.py"]),
+        ("./*.py", ["a.py"]),
+        ("sub/**", ["sub/.gitignore", "sub/special.log", "sub/top.txt"]),
+        ("*.{ts,py}", [".hidden/c.py", "a.py", "b.ts"]),
+        ("[ab].??", ["a.py", "b.ts"]),
+        ("[!a].*", [".hidden/c.py", "b.ts"]),
+        ("*.rs", ["No file matches."]),
+    ],
+)
+def test_glob_patterns(tree: Bench, pattern: str, files: list[str]) -> None:
+    assert tree.text(GLOB, pattern=pattern).splitlines() == files
+
+
+def test_an_absolute_glob_pattern_inside_is_understood(tree: Bench) -> None:
+    assert tree.text(GLOB, pattern=f"{tree.project}/*.py") == "a.py"
+    assert "not below" in tree.refusal(GLOB, pattern="/etc/*")
+
+
+@given(st.text("ab*?[]{},!/.\\^-", max_size=12))
+def test_any_text_is_a_name_pattern_or_a_plain_error(pattern: str) -> None:
+    with contextlib.suppress(ValueError):
+        name_pattern(pattern).match("a/b.a")
+
+
+def test_many_files_are_bounded(bench: Bench) -> None:
+    for number in range(600):
+        bench.write(f"{number:03}.txt", "x")
+    lines = bench.text(GLOB, pattern="*.txt").splitlines()
+    assert len(lines) == 501
+    assert "only the first 500" in lines[-1]
+
+
+# --- what is found ---------------------------------------------------------------------------
+
+
+def test_content_has_line_numbers_and_context(bench: Bench) -> None:
+    bench.write("a.txt", "1\n2\nhit\n4\n5\n6\n7\nhit\n")
+    assert found(bench, pattern="hit", output_mode="content", context=1) == [
+        *("a.txt-2-2", "a.txt:3:hit", "a.txt-4-4", "--", "a.txt-7-7", "a.txt:8:hit"),
+    ]
+
+
+def test_the_flags_of_grep_are_understood(bench: Bench) -> None:
+    bench.write("a.txt", "1\nHIT\n3\n")
+    flags = {"-i": True, "-A": 1, "-n": True}
+    assert found(bench, pattern="hit", output_mode="content", **flags) == [
+        "a.txt:2:HIT",
+        "a.txt-3-3",
+    ]
+
+
+def test_counts(bench: Bench) -> None:
+    bench.write("a.txt", "x\nx\n")
+    assert found(bench, pattern="x", output_mode="count") == ["a.txt:2"]
+
+
+def test_a_match_across_lines(bench: Bench) -> None:
+    bench.write("a.txt", "start\nmiddle\nend\nother\n")
+    lines = found(bench, pattern="start.*end", multiline=True, output_mode="content")
+    assert lines == ["a.txt:1:start", "a.txt:2:middle", "a.txt:3:end"]
+
+
+def test_anchors_fit_lines_of_crlf_files(bench: Bench) -> None:
+    bench.write("a.txt", b"one\r\ntwo\r\n")
+    assert found(bench, pattern="^one$", output_mode="content") == ["a.txt:1:one"]
+
+
+def test_other_encodings_are_searched_and_binary_is_not(bench: Bench) -> None:
+    bench.write("latin.txt", b"caf\xe9\n")
+    bench.write("wide.txt", "caf\u00e9\n".encode("utf-16"))
+    bench.write("binary", b"caf\xc3\xa9\0")
+    assert found(bench, pattern="caf\u00e9") == ["latin.txt", "wide.txt"]
+
+
+def test_a_limit_is_kept_and_said(bench: Bench) -> None:
+    bench.write("a.txt", "x\n" * 50)
+    lines = found(bench, pattern="x", output_mode="content", head_limit=3)
+    assert len(lines) == 4
+    assert "only the first 3" in lines[-1]
+
+
+def test_long_output_is_bounded(bench: Bench) -> None:
+    bench.write("a.txt", ("x" * 5_000 + "\n") * 1_000)
+    text = bench.text(GREP, pattern="x", output_mode="content", head_limit=2_000)
+    assert len(text) < 60_000
+    assert "narrow" in text
+
+
+def test_nothing_found_is_said(bench: Bench) -> None:
+    bench.write("a.txt", "x")
+    assert found(bench, pattern="y") == ["No match was found."]
+
+
+@pytest.mark.parametrize("pattern", ["(", "[", "*", "a{2,1}", "(?P<x", "", "\\"])
+def test_an_invalid_expression_is_refused_with_advice(bench: Bench, pattern: str) -> None:
+    message = bench.refusal(GREP, pattern=pattern)
+    assert "regular expression" in message or "empty" in message
+
+
+def test_an_expression_that_backtracks_without_end_is_stopped(bench: Bench) -> None:
+    bench.write("a.txt", "hit\n")
+    bench.write("b.txt", "a" * 60 + "!\n")
+    begun = time.monotonic()
+    text = bench.text(GrepTool(seconds_max=0.5), pattern="hit|^(a+)+$")
+    assert time.monotonic() - begun < 20
+    assert text.startswith("a.txt\n")
+    assert "time limit" in text
+
+
+def test_a_missing_place_is_an_error(bench: Bench) -> None:
+    assert bench.call(GREP, pattern="x", path="nowhere").is_error
+    assert bench.call(GLOB, pattern="x", path="nowhere").is_error
+    assert "outside" in bench.refusal(GREP, pattern="x", path="/etc")
+
+
+def test_a_file_whose_name_is_no_utf8_is_found(bench: Bench) -> None:
+    (bench.project / os.fsdecode(b"caf\xe9.txt")).write_text("needle\n")
+    assert found(bench, pattern="needle") == ["caf\ufffd.txt"]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.lists(st.sampled_from(["needle", "hay", "", "Needle needle"]), max_size=12))
+def test_grep_finds_what_a_plain_loop_finds(lines: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        bench = Bench(Path(directory).resolve())
+        bench.write("a.txt", "".join(f"{line}\n" for line in lines))
+        expected = [f"a.txt:{n}:{line}" for n, line in enumerate(lines, 1) if "needle" in line]
+        seen = found(bench, pattern="needle", output_mode="content")
+    assert seen == (expected or ["No match was found."])
