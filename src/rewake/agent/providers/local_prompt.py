@@ -43,12 +43,12 @@ _EXAMPLES: Final[tuple[tuple[str, str], ...]] = (
     ),
     ("user", "Result of Edit: paint.txt was changed."),
     ("assistant", '{"text": "I wrote sky blue in paint.txt."}'),
-    ("user", "Put a farewell in bye.txt where it says HERE."),
+    ("user", "Put a warm welcome in door.txt where it says HERE."),
     (
         "assistant",
         (
-            '{"tool": "Edit", "arguments": {"file_path": "bye.txt", '
-            '"edits": [{"old_string": "HERE", "new_string": "Goodbye, and see you soon!"}]}}'
+            '{"tool": "Edit", "arguments": {"file_path": "door.txt", '
+            '"edits": [{"old_string": "HERE", "new_string": "Welcome, it is good to see you!"}]}}'
         ),
     ),
 )
