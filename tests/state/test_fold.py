@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulate import NoBlobs, Simulation, Source
+from tests.state.simulate import NoBlobs, Simulation, Source
 
 from rewake.resume.load import load, load_from_root
 

@@ -370,13 +370,16 @@ class Session:
     def view(self) -> tuple[ViewMessage, ...]:
         """The messages of the next request: valid for any provider, whatever happened.
 
-        A call that is still unanswered gets its final answer here ("no result recorded"); what
-        is learnt of it later becomes a message of its own, so that requests only ever grow.
+        A call that is still unanswered gets its final answer here ("no result recorded"), and a
+        conversation that ends with an answer a word to go on; what is learnt later becomes a
+        message of its own, so that requests only ever grow.
         """
         with self.recorder.held():
-            if any(entry.is_open() for entry in self.state.conversation.entries):
-                self.transition("", REQUESTING, "a request was made with calls unanswered")
-            return view(self.state.conversation)
+            conversation = self.state.conversation
+            is_unfinished = any(entry.is_open() for entry in conversation.entries)
+            if is_unfinished or conversation.ends_with_answer():
+                self.transition("", REQUESTING, "what this request made up is final")
+            return view(conversation)
 
     @property
     def messages(self) -> tuple[Entry, ...]:

@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from rewake.model.content import Text, ToolCall, ToolResult, plain_text
+from rewake.model.content import File, Image, Text, ToolCall, ToolResult, plain_text
 from rewake.model.events import (
     Checkpoint,
     Event,
@@ -38,6 +38,9 @@ from rewake.state.world import tool_calls
 
 REQUESTING: Final = "requesting"
 """The loop state in which a request is sent to the model (`state_transition`'s `to`)."""
+
+GO_ON: Final = "[rewake] Go on."
+"""What a request ends with when nothing was said since the model's last answer."""
 
 # Beyond this many files the oldest is forgotten, which only means "read it again" before an edit.
 READ_STATE_MAX: Final = 500
@@ -253,8 +256,15 @@ class Conversation:
     def _transition(self, event: Event, payload: StateTransition) -> None:
         if payload.to_state == REQUESTING:
             self._seal()
+            if self.ends_with_answer():
+                self._go_on(event)
         elif payload.to_state == _STOPPED and payload.reason not in _ORDINARY:
             self.memory.remember("decisions", event.event_id, f"Stopped: {payload.reason}")
+
+    def _go_on(self, event: Event) -> None:
+        """Providers refuse a request that ends with an answer, so a word follows it for good."""
+        message = Message("user", (Text(GO_ON),), source="rewake")
+        self._insert(Entry(event.event_id, message, event.timestamp, event_ids=[event.event_id]))
 
     def _amend(self, event: Event, payload: MessageAmendment) -> None:
         entry = self._by_id.get(payload.message_id)
@@ -370,6 +380,8 @@ class Conversation:
                 self._note(event, payload)
             else:
                 self._answer(event, payload)
+        elif isinstance(payload, StateTransition):
+            self._go_on(event)
 
     # --- questions -----------------------------------------------------------------------
 
@@ -386,12 +398,29 @@ class Conversation:
             if entry.answers[index] is None
         ]
 
+    def ends_with_answer(self) -> bool:
+        """Whether the last thing said is an answer without calls."""
+        for entry in reversed(self.entries):
+            message = entry.message
+            if message.role == "tool" or not _is_visible(message):
+                continue
+            return message.role == "assistant" and not entry.answers
+        return False
+
     def last_assistant(self) -> Entry | None:
         """The newest assistant message of the active conversation."""
         for entry in reversed(self.entries):
             if entry.message.role == "assistant":
                 return entry
         return None
+
+
+def _is_visible(message: Message) -> bool:
+    return any(
+        isinstance(block, ToolCall | Image | File)
+        or (isinstance(block, Text) and bool(block.text.strip()))
+        for block in message.content
+    )
 
 
 def listing_of(entries: Iterable[Entry]) -> list[str]:

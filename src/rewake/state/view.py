@@ -5,7 +5,7 @@ The rules kept here, for any sequence of events at all:
 - each tool call is answered exactly once, directly after its message, in call order; no result
   stands without its call; call ids are unique;
 - no message and no block is empty, all text is valid Unicode, a thinking block is whole and signed;
-- the first message is a user's, and the newest user prompt is always there;
+- the first message is a user's, the last one is no answer, and the newest user prompt is there;
 - between two compactions, the messages of one view are a prefix of the next one's: what is made up
   here depends only on facts that no later event changes.
 
@@ -33,7 +33,7 @@ from rewake.model.content import (
 )
 from rewake.model.events import Message, Role
 from rewake.model.ids import synthetic_id
-from rewake.state.conversation import Conversation, Entry
+from rewake.state.conversation import GO_ON, Conversation, Entry
 from rewake.state.text import valid_json, valid_unicode
 
 NO_RESULT: Final = (
@@ -67,6 +67,10 @@ def view(conversation: Conversation) -> tuple[ViewMessage, ...]:
     if messages and messages[0].role != "user":
         beginning = synthetic_id("beginning", messages[0].message_id)
         messages.insert(0, ViewMessage(beginning, "user", (Text(BEGINNING),)))
+    if messages and messages[-1].role == "assistant":
+        # A session that asks records this word (see `Conversation`); here it only completes a look.
+        going_on = synthetic_id("go on", messages[-1].message_id)
+        messages.append(ViewMessage(going_on, "user", (Text(GO_ON),)))
     return tuple(messages)
 
 
