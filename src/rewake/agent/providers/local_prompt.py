@@ -64,6 +64,7 @@ class Limits:
     tiny: bool
     context_tokens: int
     answer_tokens: int
+    text_chars_min: int
     text_chars: int
     string_chars: int
     items: int
@@ -77,6 +78,7 @@ TINY: Final = Limits(
     tiny=True,
     context_tokens=4096,
     answer_tokens=256,
+    text_chars_min=16,  # else it stops after "I wrote " at times
     text_chars=240,
     string_chars=240,
     items=1,
@@ -87,6 +89,7 @@ OWN: Final = Limits(
     tiny=False,
     context_tokens=16384,
     answer_tokens=4096,
+    text_chars_min=0,
     text_chars=8000,
     string_chars=8000,
     items=32,
@@ -110,7 +113,8 @@ def chat_messages(request: ModelRequest, limits: Limits) -> list[dict[str, str]]
 
 def grammar(request: ModelRequest, limits: Limits) -> str:
     """The grammar of the one JSON object that may be answered, as llguidance text."""
-    choices = [_object({"text": {"type": "string", "maxLength": limits.text_chars}})]
+    text = {"type": "string", "minLength": limits.text_chars_min, "maxLength": limits.text_chars}
+    choices = [_object({"text": text})]
     if not (limits.tiny and _is_answered(request.messages)):
         choices += [
             _object({"tool": {"const": tool.name}, "arguments": bounded(tool.parameters, limits)})
