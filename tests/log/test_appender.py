@@ -184,8 +184,13 @@ def test_an_interruption_before_the_book_keeping_poisons(
 
     appender = Appender(path, Disk(), sync=False)
     set_crash_hook(interrupt)
+
+    def append_and_sync() -> None:
+        appender.append(line(0) + b"\n")
+        appender.sync()
+
     with pytest.raises(KeyboardInterrupt):
-        (appender.append(line(0) + b"\n"), appender.sync())
+        append_and_sync()
     set_crash_hook(None)
     with pytest.raises(PoisonedError, match="interrupted"):
         appender.append(line(1) + b"\n")
@@ -223,11 +228,16 @@ def test_a_full_disk_loses_nothing_that_was_acknowledged(tiny_disk: Path, line: 
     path = tiny_disk / "transcript.jsonl"
     appender = Appender(path, Disk(), sync=True)
     acknowledged = 0
-    with pytest.raises(StorageError, match="free some space"):
+
+    def append_until_full() -> None:
+        nonlocal acknowledged
         while True:
             appender.append(line(acknowledged, "x" * 1000) + b"\n")
             appender.sync()
             acknowledged += 1
+
+    with pytest.raises(StorageError, match="free some space"):
+        append_until_full()
     with pytest.raises(PoisonedError):
         appender.append(line(acknowledged) + b"\n")
     appender.close()

@@ -28,13 +28,17 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+def names(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir()]
+
+
 def test_a_replaced_file_is_private_and_whole(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     Disk().write_atomic(path, b"one")
     Disk().write_atomic(path, b"two")
     assert path.read_bytes() == b"two"
     assert mode(path) == 0o600
-    assert os.listdir(tmp_path) == ["settings.json"]
+    assert names(tmp_path) == ["settings.json"]
 
 
 def test_a_replaced_file_can_have_another_mode(tmp_path: Path) -> None:
@@ -65,14 +69,14 @@ def test_a_failed_replacement_leaves_the_old_bytes_and_no_litter(
     with pytest.raises(StorageError, match="free some space"):
         disk.write_atomic(path, b"new")
     assert path.read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["settings.json"]
+    assert names(tmp_path) == ["settings.json"]
 
 
 def test_a_short_replacement_is_a_storage_error(tmp_path: Path, disk: Any) -> None:
     disk.write_bytes_max = 1
     with pytest.raises(StorageError, match="only 1 of 3 bytes"):
         disk.write_atomic(tmp_path / "a", b"new")
-    assert os.listdir(tmp_path) == []
+    assert names(tmp_path) == []
 
 
 def test_an_interrupted_replacement_leaves_no_litter(tmp_path: Path) -> None:
@@ -82,7 +86,7 @@ def test_an_interrupted_replacement_leaves_no_litter(tmp_path: Path) -> None:
     set_crash_hook(interrupt)
     with pytest.raises(KeyboardInterrupt):
         Disk().write_atomic(tmp_path / "a", b"x")
-    assert os.listdir(tmp_path) == []
+    assert names(tmp_path) == []
 
 
 def test_directories_are_private_and_each_new_entry_is_synced(tmp_path: Path, disk: Any) -> None:

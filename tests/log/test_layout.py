@@ -131,7 +131,7 @@ def test_a_durable_session_syncs_every_directory_up_to_the_home(
 def test_an_id_is_used_once(layout: Layout, tmp_path: Path) -> None:
     layout.create_session(tmp_path, "s1", Disk(), sync=False)
     new_session(layout, tmp_path, "s1")  # killed before its first line: free again
-    with pytest.raises(UsageError, match="exists already.*--resume s1"):
+    with pytest.raises(UsageError, match=r"exists already.*--resume s1"):
         layout.create_session(tmp_path, "s1", Disk(), sync=False)
 
 

@@ -11,18 +11,18 @@ from typing import Final
 
 import msgspec
 
-from rewake.model.events import Event
+from rewake.model.events import Event, Message
 
 EVENTS_MAX: Final = 1024  # a busy 100 ms; more only adds latency to the write that drains it
 BYTES_MAX: Final = 1 << 20  # one write of this size costs about as much per byte as a larger one
 
 
 class Entry(msgspec.Struct):
-    """One event and the bytes of its payload. `open` while a late usage may still change them."""
+    """One event and the bytes of its payload. `message` is set while late usage may change both."""
 
     event: Event
     payload: bytes
-    open: bool = False
+    message: Message | None = None
 
 
 class WriteQueue:
@@ -53,16 +53,16 @@ class WriteQueue:
             self.oldest_ns = now_ns
         self._entries.append(entry)
         self._bytes += len(entry.payload)
-        if entry.open:
+        if entry.message is not None:
             self.has_open = True
 
-    def open_entry(self, event_id: str) -> Entry | None:
-        """The entry of this event if it can still change."""
+    def open_message(self, event_id: str) -> tuple[Entry, Message] | None:
+        """The entry of this message, and the message, if it can still change."""
         if not self.has_open:
             return None
         for entry in self._entries:
-            if entry.open and entry.event.event_id == event_id:
-                return entry
+            if entry.message is not None and entry.event.event_id == event_id:
+                return entry, entry.message
         return None
 
     def settle(self, entry: Entry, event: Event, payload: bytes) -> None:
@@ -70,8 +70,8 @@ class WriteQueue:
         self._bytes += len(payload) - len(entry.payload)
         entry.event = event
         entry.payload = payload
-        entry.open = False
-        self.has_open = any(other.open for other in self._entries)
+        entry.message = None
+        self.has_open = any(other.message is not None for other in self._entries)
 
     def clear(self) -> None:
         """Forget what was written."""

@@ -44,6 +44,7 @@ from rewake.record.lines import LineFormat, Timestamps
 from rewake.record.queue import Entry, WriteQueue
 from rewake.record.sinks import BestEffort, BlobSink, CallbackSink, LineSink, Sink, SinkProblem
 from rewake.record.timer import FlushTimer
+from rewake.state.conversation import amended
 
 Durability = Literal["memory", "process", "disk"]
 
@@ -141,13 +142,13 @@ class Recorder:
         bytes. Raises InvalidValueError for values that no line can hold; nothing is recorded then.
         """
         event_type, settled, encoded = _settle(payload)
-        is_open = defer and isinstance(settled, Message) and settled.usage is None
+        may_wait = defer
         if len(encoded) > LINE_PAYLOAD_BYTES_MAX and self._blobs is not None:
             encoded = _spill(encoded, self._blobs)
-            is_open = False
+            may_wait = False  # the blob is written already
         with self._mutex:
             self._check()
-            event = self._accept(event_type, settled, encoded, step, is_open=is_open)
+            event = self._accept(event_type, settled, encoded, step, may_wait=may_wait)
             if barrier:
                 self._commit()
             else:
@@ -172,12 +173,12 @@ class Recorder:
         amendment = MessageAmendment(message_id, usage, stop_reason, model)
         with self._mutex:
             self._check()
-            entry = self._queue.open_entry(message_id)
-            if entry is None:
+            waiting = self._queue.open_message(message_id)
+            if waiting is None:
                 return self.submit(amendment, step=step)
+            entry, message = waiting
             event_type, settled, _ = _settle(amendment)
-            message = _amended(entry.event.payload, amendment)
-            _, whole, encoded = _settle(message)
+            _, whole, encoded = _settle(amended(message, amendment))
             self._trouble = _RECORDING
             event = msgspec.structs.replace(entry.event, event_type=event_type, payload=settled)
             self._fold(event)
@@ -261,7 +262,7 @@ class Recorder:
         )
 
     def _accept(
-        self, event_type: str, payload: KnownPayload, encoded: bytes, step: int, *, is_open: bool
+        self, event_type: str, payload: KnownPayload, encoded: bytes, step: int, *, may_wait: bool
     ) -> Event:
         """Give the event its place. Nothing may fail in here without ending the recording."""
         self._trouble = _RECORDING
@@ -282,7 +283,10 @@ class Recorder:
         self._fold(event)
         self._previous_id = event_id
         self._next_seq += 1
-        self._queue.push(Entry(event, encoded, is_open), self._monotonic_ns())
+        message = None
+        if may_wait and isinstance(payload, Message) and payload.usage is None:
+            message = payload
+        self._queue.push(Entry(event, encoded, message), self._monotonic_ns())
         self._trouble = None
         return event
 
@@ -372,18 +376,5 @@ def _settle(payload: KnownPayload) -> tuple[str, KnownPayload, bytes]:
 
 def _spill(encoded: bytes, blobs: BlobSink) -> bytes:
     sha256 = blobs.put(encoded)
-    preview = preview_of(encoded)
-    if len(preview) > LINE_PAYLOAD_BYTES_MAX:
-        preview = b"{}"  # thousands of short values: cutting strings doesn't make it a preview
-    return encode_payload(Spilled(SpilledBlob(sha256, len(encoded)), msgspec.Raw(preview)))
-
-
-def _amended(message: object, amendment: MessageAmendment) -> Message:
-    if not isinstance(message, Message):
-        raise TypeError("only messages wait for an amendment")
-    known = {
-        name: value
-        for name in ("usage", "stop_reason", "model")
-        if (value := getattr(amendment, name)) is not None
-    }
-    return msgspec.structs.replace(message, **known)
+    preview = msgspec.Raw(preview_of(encoded))
+    return encode_payload(Spilled(SpilledBlob(sha256, len(encoded)), preview))

@@ -50,5 +50,6 @@ class FlushTimer:
             if self._wake.wait(delay_s):
                 self._wake.clear()
             if self._stopped:
+                self._wake.set()  # for a second thread, left by an interrupted `start`
                 return
             delay_s = self._tick()

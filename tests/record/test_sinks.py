@@ -1,0 +1,183 @@
+"""Who else hears of an event; what fails there stops nothing."""
+
+from __future__ import annotations
+
+import errno
+import json
+import stat
+from typing import Any
+
+import pytest
+
+from rewake.errors import StorageError, UsageError
+from rewake.model.content import Text, Usage
+from rewake.model.events import Event, Message
+from rewake.record.sinks import SinkProblem
+from rewake.record.trace import TraceSink
+
+HELLO = Message("user", (Text("hello"),))
+
+
+class ListSink:
+    def __init__(self) -> None:
+        self.heard: list[tuple[Event, bytes]] = []
+        self.closed = False
+
+    def record(self, event: Event, line: bytes) -> None:
+        self.heard.append((event, line))
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class BrokenSink:
+    def record(self, event: Event, line: bytes) -> None:
+        raise RuntimeError("no network")
+
+    def flush(self) -> None:
+        raise RuntimeError("no network")
+
+    def close(self) -> None:
+        raise RuntimeError("no network")
+
+
+def test_a_sink_hears_of_each_line_once_and_in_order(world: Any) -> None:
+    sink = ListSink()
+    recorder = world.recorder("disk", sinks=(sink,))
+    for _ in range(3):
+        recorder.submit(HELLO)
+    assert sink.heard == []
+    recorder.commit()
+    assert b"".join(line for _, line in sink.heard) == world.path.read_bytes()
+    assert [event.event_id for event, _ in sink.heard] == [e.event_id for e in world.events()]
+    recorder.close()
+    assert sink.closed
+
+
+def test_at_a_commit_a_sink_hears_of_an_event_when_it_is_durable(world: Any) -> None:
+    recorder = world.recorder("disk", on_recorded=lambda _: world.disk.calls.append("heard"))
+    recorder.submit(HELLO, barrier=True)
+    assert world.disk.calls == ["write", "sync", "heard"]
+
+
+def test_a_callback_hears_the_message_as_its_line_says_it(world: Any) -> None:
+    heard: list[Any] = []
+    recorder = world.recorder("process", on_recorded=heard.append)
+    message = recorder.submit(Message("assistant", (Text("hi"),)), defer=True)
+    recorder.amend(message.event_id, usage=Usage(1, 2))
+    assert [event.payload for event in heard] == [event.payload for event in world.events()]
+    assert heard[0].payload.usage == Usage(1, 2)
+
+
+def test_a_sink_that_fails_is_reported_once_and_stops_nobody(world: Any) -> None:
+    sink, reported = ListSink(), list[SinkProblem]()
+    recorder = world.recorder(sinks=(BrokenSink(), sink), on_problem=reported.append)
+    for _ in range(3):
+        recorder.submit(HELLO)
+    recorder.close()
+    assert len(world.check_chain()) == len(sink.heard) == 3
+    assert len(reported) == 1
+    (problem,) = recorder.problems
+    assert (problem.sink, problem.message) == ("BrokenSink", "RuntimeError: no network")
+    assert problem.count == 4
+
+
+def test_a_callback_can_not_record(world: Any) -> None:
+    refused: list[Exception] = []
+
+    def record_more(_event: Event) -> None:
+        try:
+            recorder.submit(HELLO)
+        except UsageError as error:
+            refused.append(error)
+
+    recorder = world.recorder(on_recorded=record_more)
+    recorder.submit(HELLO)
+    recorder.submit(HELLO)
+    assert len(world.check_chain()) == len(refused) == 2
+
+
+def test_an_interrupted_callback_loses_nothing_of_the_transcript(world: Any) -> None:
+    def interrupt(_event: Event) -> None:
+        raise KeyboardInterrupt
+
+    recorder = world.recorder(on_recorded=interrupt)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            recorder.submit(HELLO)
+    assert len(world.check_chain()) == 2
+
+
+# --- the trace -------------------------------------------------------------------------------
+
+
+def trace(world: Any) -> TraceSink:
+    return TraceSink(
+        world.directory / "trace.jsonl",
+        world.disk,
+        lambda: world.now_ns,
+        lambda: world.monotonic_ns,
+    )
+
+
+def test_the_trace_has_a_line_per_event_and_per_note(world: Any) -> None:
+    sink = trace(world)
+    recorder = world.recorder(sinks=(sink,))
+    world.monotonic_ns = 5_000
+    event = recorder.submit(HELLO, step=2)
+    sink.note("request", {"text": "\ud800 é", "bytes": b"x"})
+    recorder.close()
+    first, second = (
+        json.loads(line) for line in (world.directory / "trace.jsonl").read_text().splitlines()
+    )
+    assert first == {
+        "time": event.timestamp,
+        "event_id": event.event_id,
+        "event_type": "message",
+        "step": 2,
+        "bytes": world.path.stat().st_size,
+        "since_previous_us": 5,
+    }
+    assert (second["note"], second["data"]["bytes"]) == ("request", "b'x'")
+
+
+def test_the_trace_is_private_buffered_and_never_synced(world: Any) -> None:
+    sink = trace(world)
+    recorder = world.recorder("disk", sinks=(sink,))
+    for _ in range(50):
+        recorder.submit(HELLO)
+    recorder.commit()
+    assert world.disk.calls == ["write", "sync"]
+    assert (world.directory / "trace.jsonl").stat().st_size == 0
+    assert stat.S_IMODE((world.directory / "trace.jsonl").stat().st_mode) == 0o600
+    recorder.flush()
+    assert world.disk.calls == ["write", "sync", "write"]
+
+
+def test_the_trace_is_at_most_half_a_second_behind(world: Any) -> None:
+    sink = trace(world)
+    recorder = world.recorder(sinks=(sink,))
+    recorder.submit(HELLO)
+    world.monotonic_ns = 500_000_000
+    recorder.submit(HELLO)
+    assert len((world.directory / "trace.jsonl").read_bytes().splitlines()) == 2
+
+
+def test_a_trace_that_can_not_be_written_stops_nothing(world: Any) -> None:
+    sink = trace(world)
+    recorder = world.recorder("process", sinks=(sink,))
+    recorder.submit(HELLO)
+    world.disk.fail("write", errno.ENOSPC)
+    recorder.flush()
+    (problem,) = recorder.problems
+    assert "Could not write" in problem.message
+    recorder.submit(HELLO)
+    assert len(world.check_chain()) == 2
+
+
+def test_a_trace_that_can_not_be_opened_is_a_storage_error(world: Any) -> None:
+    with pytest.raises(StorageError, match="Could not open"):
+        TraceSink(world.directory / "none" / "trace.jsonl", world.disk)
