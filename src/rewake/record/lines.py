@@ -11,14 +11,11 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-import msgspec
-
 from rewake.model.codec import seal_line
 from rewake.model.events import SCHEMA_VERSIONS, Event
 
 _NS_PER_S: Final = 1_000_000_000
 _NS_PER_US: Final = 1_000
-_encode = msgspec.json.Encoder().encode
 
 
 class LineFormat:
@@ -29,6 +26,7 @@ class LineFormat:
         self._constant = (
             f',"session_id":{json.dumps(session_id)},"run_id":{json.dumps(run_id)}{agent},"step":'
         )
+        self._previous_id: str | None = None
         self._types = {
             name: f',"event_type":"{name}","schema_version":{version},"payload":'
             for name, version in SCHEMA_VERSIONS.items()
@@ -36,21 +34,17 @@ class LineFormat:
 
     def line(self, event: Event, payload: bytes) -> bytes:
         """The event's line with its newline; `payload` is what stands for its payload."""
+        parent_id = event.parent_id
+        # The usual parent is the id formatted just before: our own, so it needs no escapes.
+        own = parent_id is not None and parent_id is self._previous_id
+        parent = f'"{parent_id}"' if own else json.dumps(parent_id)
+        self._previous_id = event.event_id
         head = (
-            f'{{"event_id":"{event.event_id}","parent_id":{_parent(event.parent_id)}'
+            f'{{"event_id":"{event.event_id}","parent_id":{parent}'
             f',"seq":{event.seq},"timestamp":"{event.timestamp}"{self._constant}{event.step}'
             f"{self._types[event.event_type]}"
         )
         return seal_line(head.encode("ascii") + payload)
-
-
-def _parent(parent_id: str | None) -> str:
-    """Ids in a file that others wrote can be any text."""
-    try:
-        encoded = _encode(parent_id)
-    except UnicodeEncodeError:
-        return json.dumps(parent_id)
-    return encoded.decode("ascii") if encoded.isascii() else json.dumps(parent_id)
 
 
 class Timestamps:

@@ -26,21 +26,20 @@ class Entry(msgspec.Struct):
 
 
 class WriteQueue:
-    """First in, first out. `oldest_ns` is when the first entry came (monotonic nanoseconds)."""
+    """First in, first out. `oldest_ns` is when the first entry came (monotonic nanoseconds).
+
+    `has_open`: some entry still waits for its usage. `is_full`: whoever added it has to drain.
+    """
 
     def __init__(self) -> None:
         self.oldest_ns = 0
         self.has_open = False
+        self.is_full = False
         self._entries: list[Entry] = []
         self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._entries)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether whoever adds next has to drain first."""
-        return len(self._entries) >= EVENTS_MAX or self._bytes >= BYTES_MAX
 
     @property
     def entries(self) -> Sequence[Entry]:
@@ -53,6 +52,7 @@ class WriteQueue:
             self.oldest_ns = now_ns
         self._entries.append(entry)
         self._bytes += len(entry.payload)
+        self.is_full = self._bytes >= BYTES_MAX or len(self._entries) >= EVENTS_MAX
         if entry.message is not None:
             self.has_open = True
 
@@ -78,3 +78,4 @@ class WriteQueue:
         self._entries = []
         self._bytes = 0
         self.has_open = False
+        self.is_full = False

@@ -104,6 +104,7 @@ class Recorder:
                 remedy="Pass a transcript for process and disk, and none for memory.",
             )
         self.durability = durability
+        self._writes_through = durability != "disk"
         self._session_id = session_id
         self._run_id = run_id
         self._agent_id = agent_id
@@ -292,7 +293,7 @@ class Recorder:
 
     def _write_or_wait(self) -> None:
         queue = self._queue
-        if queue.is_full or (self.durability != "disk" and not queue.has_open):
+        if queue.is_full or (self._writes_through and not queue.has_open):
             self._publish(*self._write())
         elif not self._timer.awake:
             self._timer.start()
