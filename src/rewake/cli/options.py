@@ -1,0 +1,34 @@
+"""What a user asked for on the command line, once it has been parsed.
+
+Values only: nothing is opened, read or printed here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+OutputFormat = Literal["text", "json", "stream-json"]
+Mode = Literal["default", "acceptEdits", "plan", "bypass"]
+OnUnknown = Literal["tell", "stop"]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentChoices:
+    """Which session, which model, which limits. None leaves a choice to settings and defaults.
+
+    `resume` is an id, the beginning of one, a title or `newest`. `max_cost` is US dollars.
+    `demo_project` narrows the tools to the one place of the demo's project (see `demo`).
+    """
+
+    cwd: Path | None = None
+    model: str | None = None
+    permission_mode: Mode | None = None
+    session_id: str | None = None
+    resume: str | None = None
+    persist: bool = True
+    max_steps: int | None = None
+    max_cost: float | None = None
+    on_unknown: OnUnknown = "tell"
+    demo_project: Path | None = None

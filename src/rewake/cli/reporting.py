@@ -1,0 +1,110 @@
+"""Shows a run while it goes on.
+
+The rule kept here: with `-p`, stdout carries the answer and nothing else; whatever tells about the
+run goes to stderr. Interactively both are the same terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from typing import Final, TextIO
+
+from rewake.agent.ports import Prepared, Reply
+from rewake.cli.terminal import StreamCleaner, clean, fit, one_line, say, style_for
+from rewake.model.content import ToolCall, plain_text
+
+_COLUMNS: Final = 100
+_RESULT_LINES: Final = 3
+
+
+@dataclass(slots=True)
+class TextReporter:
+    """Prose for people. With `streams`, the answer is shown as it comes."""
+
+    answers: TextIO = field(default_factory=lambda: sys.stdout)
+    notes: TextIO = field(default_factory=lambda: sys.stderr)
+    streams: bool = False
+    _cleaner: StreamCleaner = field(default_factory=StreamCleaner)
+    _in_line: bool = False
+
+    def on_text(self, text: str) -> None:
+        """A piece of the answer."""
+        if self.streams:
+            self._write(self._cleaner.feed(text))
+
+    def on_answer(self, reply: Reply) -> None:
+        """The answer is complete. What comes with tool calls is a remark on the way."""
+        if self.streams:
+            self._write(self._cleaner.finish())
+            self.end_line()
+        elif any(isinstance(block, ToolCall) for block in reply.content):
+            remark = plain_text(tuple(reply.content)).strip()
+            if remark:
+                self.note(remark)
+
+    def on_notice(self, text: str) -> None:
+        """A retry, a compaction."""
+        self.note(text)
+
+    def on_call(self, tool_name: str, prepared: Prepared) -> None:
+        """A call that is about to run."""
+        self.end_line()
+        style = style_for(self.notes)
+        summary = fit(prepared.summary, _COLUMNS)
+        say(f"{style.cyan('●')} {style.bold(one_line(tool_name))} {summary}", stream=self.notes)
+
+    def on_result(self, tool_name: str, text: str, *, is_error: bool) -> None:
+        """The first lines of what the model is told."""
+        style = style_for(self.notes)
+        lines = [line for line in clean(text).split("\n") if line.strip()]
+        shown = [fit(line, _COLUMNS) for line in lines[:_RESULT_LINES]]
+        if is_error and not shown:
+            shown = [f"{one_line(tool_name)} failed"]
+        if len(lines) > _RESULT_LINES:
+            shown.append(f"… {len(lines) - _RESULT_LINES} more lines")
+        paint = style.red if is_error else style.dim
+        for line in shown:
+            say(f"  {style.dim('│')} {paint(line)}", stream=self.notes)
+
+    def note(self, text: str) -> None:
+        """A remark of Rewake's own or of the model on its way."""
+        self.end_line()
+        say(style_for(self.notes).dim(clean(text)), stream=self.notes)
+
+    def warn(self, text: str) -> None:
+        """Something that the user should not miss."""
+        self.end_line()
+        say(style_for(self.notes).yellow(clean(text)), stream=self.notes)
+
+    def answer(self, text: str) -> None:
+        """The final answer, unless it was shown as it came."""
+        if not self.streams:
+            say(clean(text), stream=self.answers)
+
+    def end_line(self) -> None:
+        """Whatever comes next begins a line."""
+        if self._in_line:
+            say(stream=self.answers)
+            self._in_line = False
+
+    def _write(self, text: str) -> None:
+        if text:
+            say(text, stream=self.answers, end="")
+            self._in_line = not text.endswith("\n")
+
+
+class SilentReporter(TextReporter):
+    """For JSON: stdout carries JSON only; remarks and warnings still go to stderr."""
+
+    def on_answer(self, reply: Reply) -> None:
+        """It is in the result."""
+
+    def on_call(self, tool_name: str, prepared: Prepared) -> None:
+        """It is in the events."""
+
+    def on_result(self, tool_name: str, text: str, *, is_error: bool) -> None:
+        """It is in the events."""
+
+    def answer(self, text: str) -> None:
+        """It is in the result."""

@@ -1,0 +1,139 @@
+"""`rewake -p`: one prompt, one answer, one exit status.
+
+The rule kept here: the session is committed and closed before the final output is printed, because
+whoever reads that output may end this process right after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import dataclass, field
+from typing import Final
+
+from rewake.agent.loop import RunResult
+from rewake.cli.asking import asker_for
+from rewake.cli.jsonout import event_object, print_json
+from rewake.cli.opening import Agent, open_agent, resumed_project
+from rewake.cli.options import AgentChoices, OutputFormat
+from rewake.cli.prompting import full_prompt
+from rewake.cli.reporting import SilentReporter, TextReporter
+from rewake.cli.results import result_object
+from rewake.cli.resumed import sentences
+from rewake.cli.running import exit_code, run_prompt
+from rewake.cli.signals import Stopper
+from rewake.errors import ExitCode, RewakeError, UncertainError
+from rewake.model.events import Event, ToolLifecycle
+from rewake.session.core import ResumeState
+
+_REASONS: Final = {
+    "max_steps": "Stopped: the limit of steps is reached.",
+    "max_cost": "Stopped: the limit of cost is reached.",
+    "interrupted": "Interrupted.",
+    "terminated": "Stopped by SIGTERM.",
+    "hangup": "Stopped by SIGHUP.",
+}
+
+
+@dataclass(slots=True)
+class _Watcher:
+    """Hears of every event once it is written."""
+
+    streams: bool
+    cut_short: list[Event] = field(default_factory=list)
+
+    def __call__(self, event: Event) -> None:
+        if self.streams:
+            print_json(event_object(event))
+        payload = event.payload
+        resolution = payload.resolution if isinstance(payload, ToolLifecycle) else None
+        if resolution is not None and resolution.by == "action":
+            self.cut_short.append(event)
+
+
+def run_once(argument: str, choices: AgentChoices, output: OutputFormat) -> int:
+    """Run one prompt; returns the exit status."""
+    prompt = full_prompt(argument, may_be_empty=choices.resume is not None)
+    choices, where = resumed_project(choices)
+    return asyncio.run(_run(prompt, choices, output, where))
+
+
+async def _run(prompt: str | None, choices: AgentChoices, output: OutputFormat, where: str) -> int:
+    stopper = Stopper()
+    stopper.install()
+    reporter = _reporter(output)
+    watcher = _Watcher(output == "stream-json")
+    if where:
+        reporter.note(where)
+    try:
+        agent = open_agent(choices, reporter, ask=asker_for(reporter, stopper), on_recorded=watcher)
+    except UncertainError:
+        _tell_uncertain(choices, reporter)
+        raise
+    reporter.note(agent.about_model)
+    if agent.session.resumed is not None:
+        tell_resumed(agent.session.resumed, reporter)
+    try:
+        result = await run_prompt(agent, prompt, stopper)
+    finally:
+        closing = await _closed(agent)
+    if closing is not None and result.error is None:
+        result = RunResult("storage_error", result.response, result.usage, result.steps, closing)
+    return _finish(agent, result, watcher, reporter, output)
+
+
+async def _closed(agent: Agent) -> RewakeError | None:
+    """Close; an error there is the run's, unless an earlier one has been told already."""
+    try:
+        await agent.close()
+    except RewakeError as error:
+        return error
+    return None
+
+
+def _reporter(output: OutputFormat) -> TextReporter:
+    if output == "text":
+        return TextReporter(streams=sys.stdout.isatty())
+    return SilentReporter()
+
+
+def tell_resumed(state: ResumeState, reporter: TextReporter) -> None:
+    """Say what a session was found in; what needs attention stands out."""
+    first, *rest = sentences(state)
+    reporter.note(first)
+    for sentence in rest:
+        reporter.warn(sentence)
+
+
+def _tell_uncertain(choices: AgentChoices, reporter: TextReporter) -> None:
+    from rewake.cli.opening import working_directory
+    from rewake.compose.sessions import resume
+
+    if choices.resume is not None:
+        tell_resumed(resume(choices.resume, project=working_directory(choices)), reporter)
+
+
+def _finish(
+    agent: Agent,
+    result: RunResult,
+    watcher: _Watcher,
+    reporter: TextReporter,
+    output: OutputFormat,
+) -> int:
+    code = exit_code(result)
+    if result.response and code is ExitCode.DONE:
+        reporter.answer(result.response)
+    if output != "text":
+        kind = {"type": "result"} if output == "stream-json" else {}
+        print_json({**kind, **result_object(agent, result, watcher.cut_short)})
+    _tell_end(agent, result, reporter)
+    return int(code)
+
+
+def _tell_end(agent: Agent, result: RunResult, reporter: TextReporter) -> None:
+    if result.error is not None:
+        reporter.warn(f"Error: {result.error}")
+    elif result.reason in _REASONS:
+        reporter.warn(_REASONS[result.reason])
+    if agent.session.transcript is not None:
+        reporter.note(f"Session {agent.session.session_id}")

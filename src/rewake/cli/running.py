@@ -1,0 +1,91 @@
+"""One prompt from beginning to end, whatever ends it.
+
+The rule kept here: when `run_prompt` returns, the end of the run is recorded and durable and its
+calls are settled, unless nothing can be recorded any more, which the result then says.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from rewake.agent.loop import Reason, RunResult
+from rewake.cli.opening import Agent
+from rewake.cli.signals import Stopper
+from rewake.errors import ExitCode, RewakeError, StorageError
+from rewake.model.content import Usage
+from rewake.state.view import ViewMessage
+
+_GO_ON = "Go on."
+
+
+class StoppedError(RewakeError):
+    """A signal came while the user was being asked; the call that waited was not executed."""
+
+
+async def run_prompt(agent: Agent, prompt: str | None, stopper: Stopper) -> RunResult:
+    """Answer `prompt` (None: go on with what is there) and record how it ended."""
+    before = agent.session.state.world.usage
+    try:
+        result = await stopper.run(lambda: _answered(agent, prompt))
+        if result is not None:
+            return result
+        return agent.loop.result(stopper.reason or "interrupted", before)
+    except StorageError as error:
+        return RunResult("storage_error", "", Usage(), agent.loop.steps, error)
+
+
+async def _answered(agent: Agent, prompt: str | None) -> RunResult | None:
+    if prompt is None and _ends_with_answer(agent.session.view()):
+        # A request must not end with the model's own words: most providers refuse it.
+        agent.session.user(_GO_ON, source="rewake")
+    try:
+        return await agent.loop.run(prompt)
+    except StoppedError:
+        agent.loop.executor.settle_open()
+        return None
+
+
+def _ends_with_answer(messages: tuple[ViewMessage, ...]) -> bool:
+    return not messages or messages[-1].role == "assistant"
+
+
+def exit_code(result: RunResult) -> ExitCode:
+    """What the process ends with after this run."""
+    if result.error is not None:
+        return result.error.exit_code
+    return exit_code_of(result.reason)
+
+
+def exit_code_of(reason: Reason) -> ExitCode:
+    """The exit status that stands for the end of a run."""
+    match reason:
+        case "done":
+            return ExitCode.DONE
+        case "max_steps" | "max_cost":
+            return ExitCode.LIMIT
+        case "model_error":
+            return ExitCode.MODEL
+        case "storage_error":
+            return ExitCode.STORAGE
+        case "interrupted":
+            return ExitCode.INTERRUPTED
+        case "terminated":
+            return ExitCode.TERMINATED
+        case "hangup":
+            return ExitCode.HANGUP
+        case "error":
+            return ExitCode.FAILED
+        case _:
+            assert_never(reason)
+
+
+def status(result: RunResult) -> str:
+    """The end of a run in one word, as JSON output has it."""
+    code = exit_code(result)
+    if code is ExitCode.DONE:
+        return "done"
+    if code is ExitCode.LIMIT:
+        return "limit"
+    if result.reason in {"interrupted", "terminated", "hangup"}:
+        return "interrupted"
+    return "error"

@@ -1,0 +1,171 @@
+"""Text on its way to a terminal: cleaned, cut to the width, coloured only where colour is wanted.
+
+The rule kept here: text that came from a model, a file, a command or a user's prompt never reaches
+the terminal with control sequences or characters that change the direction of writing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, TextIO
+
+_SEQUENCE: Final = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor movements
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # window titles, links, device strings
+    r"|\x1b[ -/]*[0-Z\\-~]"
+    r"|\x9b[0-?]*[ -/]*[@-~]"
+)
+# Control characters but newline and tab; marks that turn the direction of writing; lone surrogates.
+_FORBIDDEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+_LINE_ENDS: Final = re.compile("\r\n?|[\x85\u2028\u2029]")
+_UNFINISHED: Final = re.compile(r"(?:\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?)?|\r)\Z")
+_HELD_CHARS_MAX: Final = 4096  # a sequence longer than this is none; don't hold a stream up for it
+
+
+def clean(text: str) -> str:
+    """`text` without control sequences; newlines and tabs stay."""
+    if text.isascii() and text.isprintable():
+        return text
+    text = _LINE_ENDS.sub("\n", _SEQUENCE.sub("", text))
+    return _FORBIDDEN.sub("", text)
+
+
+def one_line(text: str) -> str:
+    """`text` cleaned and with all white space folded."""
+    return " ".join(clean(text).split())
+
+
+class StreamCleaner:
+    """Cleans text that comes in pieces, also where a sequence is cut apart between two of them."""
+
+    def __init__(self) -> None:
+        self._held = ""
+
+    def feed(self, piece: str) -> str:
+        """The clean text that is certain by now."""
+        text = self._held + piece
+        unfinished = _UNFINISHED.search(text)
+        if unfinished is None or len(text) - unfinished.start() > _HELD_CHARS_MAX:
+            self._held = ""
+            return clean(text)
+        self._held = text[unfinished.start() :]
+        return clean(text[: unfinished.start()])
+
+    def finish(self) -> str:
+        """What was held back."""
+        held, self._held = self._held, ""
+        return clean(held)
+
+
+def width(text: str) -> int:
+    """The columns that a clean line takes."""
+    if text.isascii():
+        return len(text)
+    return sum(_columns(char) for char in text)
+
+
+def _columns(char: str) -> int:
+    if unicodedata.combining(char) or char in "\u200d\ufe0e\ufe0f":
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def fit(text: str, columns: int) -> str:
+    """One clean line of at most `columns` columns, with `…` where it was cut."""
+    text = one_line(text)
+    if width(text) <= columns:
+        return text
+    used, end = 1, 0  # the ellipsis takes a column
+    for end, char in enumerate(text):  # noqa: B007  # the place where it stopped is the result
+        used += _columns(char)
+        if used > columns:
+            break
+    return text[:end].rstrip() + "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """Colours, or nothing at all where they aren't wanted. What is coloured must be clean."""
+
+    enabled: bool
+
+    def _in(self, code: str, text: str) -> str:
+        return f"\x1b[{code}m{text}\x1b[0m" if self.enabled and text else text
+
+    def bold(self, text: str) -> str:
+        return self._in("1", text)
+
+    def dim(self, text: str) -> str:
+        return self._in("2", text)
+
+    def red(self, text: str) -> str:
+        return self._in("31", text)
+
+    def green(self, text: str) -> str:
+        return self._in("32", text)
+
+    def yellow(self, text: str) -> str:
+        return self._in("33", text)
+
+    def cyan(self, text: str) -> str:
+        return self._in("36", text)
+
+
+def style_for(stream: TextIO, environ: Mapping[str, str] = os.environ) -> Style:
+    """Colour only on a terminal that knows it, and not under NO_COLOR (https://no-color.org)."""
+    wanted = not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+    return Style(wanted and stream.isatty())
+
+
+def prepare_streams() -> None:
+    """Let a character that the terminal's encoding doesn't have cost itself, not the program."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+def say(text: str = "", *, stream: TextIO | None = None, end: str = "\n") -> None:
+    """Print and flush; `text` must be clean. A reader that has gone away is no error."""
+    out = sys.stdout if stream is None else stream
+    try:
+        out.write(text + end)
+        out.flush()
+    except BrokenPipeError:
+        _silence(out)
+
+
+def _silence(stream: TextIO) -> None:
+    """Nobody reads this stream any more: let what is still written to it go nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
+
+
+def note(text: str) -> None:
+    """One clean line to stderr."""
+    say(clean(text), stream=sys.stderr)
+
+
+def diff_lines(preview: str, style: Style) -> str:
+    """A diff with its added and removed lines coloured."""
+    coloured = []
+    for line in clean(preview).split("\n"):
+        if line.startswith(("+++", "---")):
+            coloured.append(style.bold(line))
+        elif line.startswith("+"):
+            coloured.append(style.green(line))
+        elif line.startswith("-"):
+            coloured.append(style.red(line))
+        elif line.startswith("@@"):
+            coloured.append(style.cyan(line))
+        else:
+            coloured.append(line)
+    return "\n".join(coloured)
