@@ -1,22 +1,22 @@
 """What recording costs: one write per event, one commit per event, one commit per hundred.
 
-Each figure is measured in rounds that alternate with the bare system calls in the same process, so
-that a busy machine disturbs both; the best round of each counts. `python -m benchmarks.append`.
+Everything that a session has is attached: the recorder, the fold with session memory, the trace.
+Each round alternates with the bare system calls on the same disk.
 """
 
 from __future__ import annotations
 
-import json
+import itertools
 import os
 import random
-import shutil
-import sys
-import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, Literal
 
+from benchmarks.harness import Figure, Setting, Target, interleaved, median_of, say
+
+import rewake
 from rewake.log.appender import Appender
 from rewake.log.disk import Disk
 from rewake.model.content import Text
@@ -25,154 +25,203 @@ from rewake.model.ids import IdGenerator
 from rewake.record.lines import LineFormat
 from rewake.record.recorder import Recorder
 from rewake.record.trace import TraceSink
+from rewake.session.core import Session
+from rewake.state.fold import SessionState
 
-Figures = dict[str, float]
-_MESSAGE: Final = Message(
-    "user", (Text("The build fails in module 17. " * 33),)
-)  # a line of 1.3 KB
-_ROUNDS: Final = 5
+_RATE: Final = Target("≥", 60_000)
+_BATCH_RATE: Final = Target("≥", 80_000)
+_FLAT: Final = Target("≤", 1.10)
+_OVER_BARE_US: Final = Target("≤", 15)
+_OF_BARE_RATE: Final = Target("≥", 0.75)
+_BATCH: Final = 100
+_US: Final = 1_000_000
+Level = Literal["process", "disk"]
+_BARE_COMMIT: Final = "write + fdatasync"
+
+# 640 characters make a line of 1,024 bytes with its header and checksum.
+_PROSE: Final = "The build of module 17 fails when the parser sees a line that is empty. " * 9
+_MESSAGES: Final = (
+    Message("user", (Text(_PROSE[:640]),)),
+    Message("assistant", (Text(_PROSE[:640]),)),
+)
 
 
-class CountingFold:
-    """The smallest fold there can be; `benchmarks.run` hands in the real one."""
-
-    def __init__(self) -> None:
-        self.events = 0
-
-    def __call__(self, _event: Event) -> None:
-        self.events += 1
-
-
-def _ids() -> IdGenerator:
-    return IdGenerator(lambda: time.time_ns() // 1_000_000, random.getrandbits)
+def measure(setting: Setting) -> list[Figure]:
+    """Both disks, all durability levels."""
+    figures = _flat(setting)
+    if setting.memory_disk is not None:
+        figures += _commits(setting, setting.memory_disk, "tmpfs")
+    return [
+        *figures,
+        *_commits(setting, setting.directory, "real disk"),
+        *_through_session(setting),
+    ]
 
 
-def _recorder(
-    path: Path, durability: Literal["process", "disk"], fold: Callable[[Event], None]
-) -> Recorder:
+# --- the recorder ----------------------------------------------------------------------------
+
+
+def _recorder(path: Path, durability: Level) -> Recorder:
     disk = Disk()
     return Recorder(
         session_id="s" * 36,
         run_id="r" * 36,
         durability=durability,
         ids=_ids(),
-        fold=fold,
+        fold=SessionState().apply,
         transcript=Appender(path, disk, sync=durability == "disk"),
-        sinks=(TraceSink(path.with_name("trace.jsonl"), disk),),
+        sinks=(TraceSink(path.with_suffix(".trace"), disk),),
     )
 
 
-def fill(path: Path, events: int) -> None:
-    """Write a transcript of so many events of 1 KB, by the recorder's own line format."""
-    ids, form = _ids(), LineFormat("s" * 36, "r" * 36, None)
-    payload = b'{"role":"user","content":[{"type":"text","text":"%b"}]}' % (b"x" * 700)
+def _ids() -> IdGenerator:
+    return IdGenerator(lambda: time.time_ns() // 1_000_000, random.getrandbits)
+
+
+def _messages() -> Iterator[Message]:
+    return itertools.cycle(_MESSAGES)
+
+
+def _submits(
+    path: Path, durability: Level, count: int, commit_every: int = 0
+) -> Callable[[], None]:
+    """Open, record `count` events, flush, close; a `commit_every` of 0 is one write for each.
+
+    Each round starts a state of its own: a conversation of all rounds is longer than any real one.
+    """
+
+    def work() -> None:
+        recorder = _recorder(path, durability)
+        for number, message in zip(range(1, count + 1), _messages(), strict=False):
+            recorder.submit(message, barrier=commit_every > 0 and number % commit_every == 0)
+        recorder.flush()
+        recorder.close()
+
+    return work
+
+
+def _fill(path: Path, events: int) -> None:
+    """A transcript of so many events of 1 KB, by the recorder's own line format."""
+    ids, line_format = _ids(), LineFormat("s" * 36, "r" * 36, None)
+    payload = b'{"role":"user","content":[{"type":"text","text":"%b"}]}' % _PROSE[:640].encode()
     previous: str | None = None
+    at = "2026-01-01T00:00:00.000000Z"
     with path.open("wb", buffering=1 << 20) as file:
         for seq in range(events):
-            event = Event(
-                ids(),
-                previous,
-                seq,
-                "2026-01-01T00:00:00.000000Z",
-                "s",
-                "r",
-                "message",
-                1,
-                _MESSAGE,
-            )
-            file.write(form.line(event, payload))
+            event = Event(ids(), previous, seq, at, "", "", "message", 1, _MESSAGES[0])
+            file.write(line_format.line(event, payload))
             previous = event.event_id
+        file.flush()
+        os.fsync(file.fileno())  # or its pages would be written back while others are timed
 
 
-def _bare(path: Path, count: int, *, sync: bool) -> float:
-    """Seconds per event of the system calls alone."""
-    line = b"x" * 1300
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    began = time.perf_counter()
-    for _ in range(count):
-        os.write(descriptor, line)
-        if sync:
-            os.fdatasync(descriptor)
-    took = time.perf_counter() - began
-    os.close(descriptor)
-    return took / count
+def _bare(path: Path, count: int, *, sync: bool) -> Callable[[], None]:
+    """The system calls alone."""
+    line = b"x" * 1023 + b"\n"
 
-
-def _recorded(recorder: Recorder, count: int, commit_every: int) -> float:
-    """Seconds per event; at level process `commit_every` is 0 and the final flush is included."""
-    began = time.perf_counter()
-    if commit_every:
-        for number in range(1, count + 1):
-            recorder.submit(_MESSAGE, barrier=number % commit_every == 0)
-    else:
+    def work() -> None:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         for _ in range(count):
-            recorder.submit(_MESSAGE)
-        recorder.flush()
-    return (time.perf_counter() - began) / count
+            os.write(descriptor, line)
+            if sync:
+                os.fdatasync(descriptor)
+        os.close(descriptor)
+
+    return work
 
 
-def process_level(
-    directory: Path, fold: Callable[[Event], None], existing: int, count: int = 20_000
-) -> Figures:
-    """One write(2) per event into a file that holds `existing` events already."""
-    path = directory / f"transcript-{existing}.jsonl"
-    fill(path, existing)
-    recorder = _recorder(path, "process", fold)
-    bare = mine = float("inf")
-    for _ in range(_ROUNDS):
-        bare = min(bare, _bare(directory / "bare", count, sync=False))
-        mine = min(mine, _recorded(recorder, count, 0))
-    recorder.close()
-    return {"events_per_s": 1 / mine, "us_per_event": mine * 1e6, "bare_us_per_event": bare * 1e6}
+# --- what is measured ------------------------------------------------------------------------
 
 
-def disk_level(
-    directory: Path, fold: Callable[[Event], None], commit_every: int, count: int = 2_000
-) -> Figures:
-    """A commit per event, or per so many, against a bare write + fdatasync per event."""
-    recorder = _recorder(directory / f"commits-{commit_every}.jsonl", "disk", fold)
-    bare = mine = float("inf")
-    for _ in range(_ROUNDS):
-        bare = min(bare, _bare(directory / "bare", count, sync=True))
-        mine = min(mine, _recorded(recorder, count, commit_every))
-    recorder.close()
-    return {
-        "events_per_s": 1 / mine,
-        "us_per_event": mine * 1e6,
-        "bare_us_per_event": bare * 1e6,
-        "over_bare_us": (mine - bare) * 1e6,
-        "rate_to_bare": bare / mine,
-    }
+def _flat(setting: Setting) -> list[Figure]:
+    """Into files of different sizes in turns, on the real disk."""
+    count = setting.sizes.events
+    works = []
+    for existing in setting.sizes.existing_events:
+        say(f"a file of {existing:,} events")
+        path = setting.directory / f"append-{existing}.jsonl"
+        _fill(path, existing)
+        works.append(_submits(path, "process", count))
+    works.append(_bare(setting.directory / "bare", count, sync=False))
+    *taken, bare = median_of(works, setting.sizes.rounds)
+    *used, _ = median_of(works, min(3, setting.sizes.rounds), time.process_time)
+    figures = [
+        Figure(
+            f"level process, into a file of {existing:,} events",
+            count / seconds,
+            "events/s",
+            _RATE,
+            count / bare,
+            "write(2) alone",
+            note=f"{seconds / count * _US:.1f} µs an event; {cpu / count * _US:.1f} µs of processor",
+        )
+        for existing, seconds, cpu in zip(setting.sizes.existing_events, taken, used, strict=True)
+    ]
+    spread = max(taken) / min(taken)
+    return [*figures, Figure("slowest over fastest of these files", spread, "x", _FLAT)]
 
 
-def measure(fold: Callable[[Event], None] | None = None) -> dict[str, Figures]:
-    """All figures by name. `fold` is what each event goes through; without one, a counter."""
-    fold = fold or CountingFold()
-    figures: dict[str, Figures] = {}
-    for where, parent in (("memory disk", "/dev/shm"), ("real disk", None)):  # noqa: S108  # tmpfs
-        if parent is not None and not Path(parent).is_dir():
-            continue
-        directory = Path(tempfile.mkdtemp(prefix="rewake-append-", dir=parent))
-        try:
-            for existing in (0, 50_000, 1_000_000):
-                name = f"{where}: process, {existing} events before"
-                figures[name] = process_level(directory, fold, existing)
-            figures[f"{where}: disk, commit per event"] = disk_level(directory, fold, 1)
-            figures[f"{where}: disk, commit per 100"] = disk_level(directory, fold, 100)
-        finally:
-            shutil.rmtree(directory)
-    return figures
+def _commits(setting: Setting, directory: Path, disk: str) -> list[Figure]:
+    count = max(1, setting.sizes.events // 10)
+    works = (
+        _bare(directory / "bare-synced", count, sync=True),
+        _submits(directory / "single.jsonl", "disk", count, 1),
+        _submits(directory / "batched.jsonl", "disk", setting.sizes.events, _BATCH),
+    )
+    bares, singles, batches = interleaved(works, setting.sizes.rounds)
+    bare, one = _median(bares) / count, _median(singles) / count
+    # Pair by pair: what the disk does changes from second to second.
+    over = _median([mine - alone for mine, alone in zip(singles, bares, strict=True)]) / count
+    rate = _median([alone / mine for mine, alone in zip(singles, bares, strict=True)])
+    many = setting.sizes.events / _median(batches)
+    is_memory = disk == "tmpfs"
+    return [
+        Figure(
+            f"level disk on {disk}, a commit per event",
+            one * _US,
+            "µs",
+            baseline=bare * _US,
+            baseline_name=_BARE_COMMIT,
+        ),
+        Figure(
+            f"level disk on {disk}, a commit per event: over {_BARE_COMMIT}",
+            over * _US,
+            "µs",
+            _OVER_BARE_US if is_memory else None,
+        ),
+        Figure(
+            f"level disk on {disk}, a commit per event: of the rate of {_BARE_COMMIT}",
+            rate,
+            "x",
+            None if is_memory else _OF_BARE_RATE,
+        ),
+        Figure(
+            f"level disk on {disk}, a commit per {_BATCH} events", many, "events/s", _BATCH_RATE
+        ),
+    ]
 
 
-def main() -> None:
-    """Print the table, or JSON with `--json`."""
-    figures = measure()
-    if "--json" in sys.argv:
-        print(json.dumps(figures, indent=2))
-        return
-    for name, values in figures.items():
-        print(f"{name:48}", "  ".join(f"{key} {value:,.1f}" for key, value in values.items()))
+def _median(values: list[float]) -> float:
+    return sorted(values)[len(values) // 2]
 
 
-if __name__ == "__main__":
-    main()
+def _through_session(setting: Setting) -> list[Figure]:
+    """`Session.record`, which adds a state checkpoint every 1,000 events or 1 MiB."""
+    home, project = setting.directory / "append-home", setting.directory / "append-project"
+    project.mkdir(exist_ok=True)
+    count = setting.sizes.events
+    with rewake.open_session(project, home=home, durability="process") as session:
+        (taken,) = median_of((_records(session, count),), setting.sizes.rounds)
+    note = "with state checkpoints; the conversation is never compacted"
+    return [
+        Figure("level process, through Session.record", count / taken, "events/s", _RATE, note=note)
+    ]
+
+
+def _records(session: Session, count: int) -> Callable[[], None]:
+    def work() -> None:
+        for _, message in zip(range(count), _messages(), strict=False):
+            session.record(message)
+        session.flush()
+
+    return work
