@@ -59,6 +59,10 @@ class FaultyDisk(Disk):
         self._note("rename")
         super().rename(source, target)
 
+    def close(self, descriptor: int) -> None:
+        super().close(descriptor)
+        self._note("close")
+
     def lock(self, descriptor: int, operation: int) -> None:
         self._note("lock")
         super().lock(descriptor, operation)

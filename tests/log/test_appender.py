@@ -262,6 +262,14 @@ def test_a_forked_child_can_not_write(path: Path, line: Line) -> None:
     assert path.read_bytes() == line(1) + b"\n"
 
 
+def test_an_error_told_at_close_is_a_storage_error(path: Path, disk: Any) -> None:
+    appender = Appender(path, disk, sync=False)
+    disk.fail("close")
+    with pytest.raises(StorageError, match="Could not close"):
+        appender.close()
+    appender.close()
+
+
 def test_a_directory_that_is_missing_is_a_storage_error(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="Could not open"):
         Appender(tmp_path / "none" / "transcript.jsonl", Disk(), sync=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import stat
 from typing import Any
 
@@ -155,6 +156,19 @@ def test_the_trace_is_private_buffered_and_never_synced(world: Any) -> None:
     assert stat.S_IMODE((world.directory / "trace.jsonl").stat().st_mode) == 0o600
     recorder.flush()
     assert world.disk.calls == ["write", "sync", "write"]
+
+
+def test_a_forked_child_does_not_write_the_parent_s_trace(world: Any) -> None:
+    sink = trace(world)
+    sink.note("timing", {})
+    child = os.fork()
+    if child == 0:  # pragma: no cover  # in the child
+        sink.note("timing", {})
+        sink.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+    sink.close()
+    assert len((world.directory / "trace.jsonl").read_bytes().splitlines()) == 1
 
 
 def test_the_trace_is_at_most_half_a_second_behind(world: Any) -> None:

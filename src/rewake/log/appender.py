@@ -115,11 +115,18 @@ class Appender:
         self._trouble = None
 
     def close(self) -> None:
-        """Release the descriptor without syncing; harmless when called twice."""
+        """Release the descriptor without syncing; harmless when called twice.
+
+        Raises StorageError where the file system tells only now that a write failed.
+        """
         descriptor, self._descriptor = self._descriptor, -1
         self._trouble = self._trouble or _CLOSED
-        if descriptor >= 0:
+        if descriptor < 0:
+            return
+        try:
             self._disk.close(descriptor)
+        except OSError as error:
+            raise storage_error(error, self.path, "close") from error
 
     def abandon_after_fork(self) -> None:
         """Give up in a forked child; the parent is not affected."""

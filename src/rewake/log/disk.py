@@ -8,7 +8,7 @@ The rules kept here:
   is synced; a reader sees the old bytes or the new ones, and no temporary file is left behind.
 
 Everything goes through a `Disk`, so a test can hand in one that fails. `crash_point(name)` marks
-the places where a harness kills the process (docs/format.md, "Write ordering").
+the places where a harness kills the process (docs/format.md, "Writing").
 """
 
 from __future__ import annotations

@@ -185,6 +185,11 @@ class Layout:
 
         A directory that can't be read goes to `on_problem`; without one the OSError is raised.
         """
+        return self._sessions(root, "", on_problem)
+
+    def _sessions(
+        self, root: Path | None, beginning: str, on_problem: Problem | None
+    ) -> Iterator[SessionPaths]:
         projects = (
             _directories(self.projects, on_problem)
             if root is None
@@ -192,7 +197,9 @@ class Layout:
         )
         for project in projects:
             for directory in _directories(project / "sessions", on_problem):
-                if _is_file(directory / _TRANSCRIPT, on_problem):
+                if directory.name.startswith(beginning) and _is_file(
+                    directory / _TRANSCRIPT, on_problem
+                ):
                     yield SessionPaths(project, directory.name)
 
     def find(self, wanted: str, root: Path | None = None) -> SessionPaths:
@@ -206,11 +213,10 @@ class Layout:
             problems.append(f"{path} can't be read ({error.strerror})")
 
         matches = []
-        for paths in self.sessions(root, on_problem=note):
+        for paths in self._sessions(root, wanted, note) if wanted else ():
             if paths.session_id == wanted:
                 return paths
-            if wanted and paths.session_id.startswith(wanted):
-                matches.append(paths)
+            matches.append(paths)
         if len(matches) == 1:
             return matches[0]
         candidates = tuple(sorted(paths.session_id for paths in matches))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from rewake.log.disk import Disk, short_write_error, storage_error
+from rewake.log.forking import give_up_in_forked_children
 from rewake.model.content import JsonObject
 from rewake.model.events import Event
 from rewake.record.lines import Timestamps
@@ -45,6 +46,7 @@ class TraceSink:
             self._descriptor = disk.open_append(path)
         except OSError as error:
             raise storage_error(error, path, "open") from error
+        give_up_in_forked_children(self)
 
     def record(self, event: Event, line: bytes) -> None:
         now_ns = self._monotonic_ns()
@@ -78,6 +80,12 @@ class TraceSink:
             descriptor, self._descriptor = self._descriptor, -1
             if descriptor >= 0:
                 self._disk.close(descriptor)
+
+    def abandon_after_fork(self) -> None:
+        """What is buffered is the parent's to write."""
+        self._mutex = threading.Lock()
+        self._buffer = []
+        self.close()
 
     def _add(self, line: str, now_ns: int) -> None:
         self._buffer.append(line)
