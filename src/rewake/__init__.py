@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from rewake.version import VERSION as __version__  # noqa: N811  # the name tools look for
 
 if TYPE_CHECKING:
-    from rewake.compose.sessions import NEWEST, open_session, resume, sessions
+    from rewake.compose.sessions import NEWEST, open_session, resolve, resume, sessions
     from rewake.errors import (
         ExitCode,
         InvalidValueError,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from rewake.state.view import ViewMessage
 
 _HOMES = {
-    "rewake.compose.sessions": ("NEWEST", "open_session", "resume", "sessions"),
+    "rewake.compose.sessions": ("NEWEST", "open_session", "resolve", "resume", "sessions"),
     "rewake.errors": (
         "ExitCode",
         "InvalidValueError",
@@ -147,6 +147,7 @@ __all__ = [
     "from_openai",
     "open_session",
     "openai_messages",
+    "resolve",
     "resume",
     "sessions",
 ]

@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
 from rewake.errors import SessionNotFoundError, StorageError, UncertainError, UsageError
 from rewake.log.appender import Appender
 from rewake.log.blobs import BlobStore
@@ -25,7 +27,17 @@ from rewake.log.disk import Disk
 from rewake.log.layout import Layout, SessionPaths, default_home, project_root
 from rewake.log.lock import SessionLock, boot_id, this_process
 from rewake.log.scan import Transcript
-from rewake.model.events import Event, RunStart, SessionStart, Terminal, ToolLifecycle
+from rewake.model.content import Text
+from rewake.model.events import (
+    Event,
+    Outcome,
+    Resolution,
+    Result,
+    RunStart,
+    SessionStart,
+    Terminal,
+    ToolLifecycle,
+)
 from rewake.model.ids import IdGenerator
 from rewake.record.lines import Timestamps
 from rewake.record.recorder import Durability, Recorder
@@ -34,6 +46,8 @@ from rewake.record.trace import TraceSink
 from rewake.resume.evidence import Settlement, Verify, settle
 from rewake.resume.listing import SessionInfo, describe, newest_first
 from rewake.resume.load import Loaded, load
+from rewake.resume.lost import lost_changes
+from rewake.resume.running import OnRunning, settle_running
 from rewake.session.core import ResumeState, Session
 from rewake.state.conversation import Conversation
 from rewake.state.fold import SessionState
@@ -88,6 +102,7 @@ def open_session(
     model: str = "",
     permission_mode: str = "",
     on_unknown: OnUnknown = "tell",
+    on_running: OnRunning = "leave",
     verify: Mapping[str, Verify] | None = None,
     on_recorded: Callable[[Event], None] | None = None,
     trace: bool = True,
@@ -96,7 +111,8 @@ def open_session(
 
     `resume` is an id, a unique beginning of one, a title, or NEWEST. What was interrupted is
     settled by evidence and recorded before this returns; `Session.resumed` tells what was found.
-    `verify` maps tool names to hooks that know whether an interrupted call happened.
+    `on_running` says what to do with a command that outlived its agent: leave it, wait for it or
+    stop it. `verify` maps tool names to hooks that know whether an interrupted call happened.
     `durability` is what a commit means: `disk` survives a power loss, `process` the death of the
     process, `memory` nothing (no file is made).
 
@@ -106,6 +122,7 @@ def open_session(
     """
     at = place(project, home)
     options = _Options(durability, model, permission_mode, dict(verify or {}), on_recorded, trace)
+    asked = _Asked(on_unknown, on_running)
     if resume is None:
         return _open_new(at, session_id, options)
     if session_id is not None:
@@ -113,7 +130,7 @@ def open_session(
             "A session is either resumed or given a new id.",
             remedy="Leave out session_id when resuming.",
         )
-    return _open_existing(at, find_session(at, resume), on_unknown, options)
+    return _open_existing(at, find_session(at, resume), asked, options)
 
 
 def resume(
@@ -133,7 +150,42 @@ def resume(
         loaded = load(reader, at.blobs(paths))
     calls = open_calls(loaded.state)
     settlements = _settle(at, paths, calls, dict(verify or {}))
-    return _resume_state(paths.session_id, loaded, calls, settlements)
+    lost = lost_changes(loaded.state.world.written, boot_id())
+    return _resume_state(paths.session_id, loaded, calls, settlements, lost)
+
+
+def resolve(
+    session: str,
+    call: str,
+    verdict: Literal["applied", "not_applied"],
+    *,
+    note: str = "",
+    project: str | Path = ".",
+    home: str | Path | None = None,
+) -> str:
+    """Record what only a person knows of an interrupted call; returns the call's id.
+
+    `call` is its id or a unique beginning or end of it. The model is told with the next request.
+    Durable on return. Raises UsageError when no call of that id waits for a verdict.
+    """
+    with open_session(project, resume=session, home=home, trace=False) as opened:
+        waiting = opened.state.world.calls
+        matches = [key for key in waiting if key.startswith(call) or key.endswith(call)]
+        if len(matches) != 1:
+            listed = ", ".join(waiting) or "none"
+            raise UsageError(
+                f"{len(matches)} interrupted calls of {opened.session_id} are called {call!r}.",
+                remedy=f"Calls that wait for a verdict: {listed}.",
+            )
+        known = waiting[matches[0]]
+        words = "was applied" if verdict == "applied" else "was NOT applied"
+        said = f" They say: {note}" if note else ""
+        text = f"The user has looked: this call {words}.{said}"
+        resolution = Resolution(verdict, {}, "user", note)
+        settlement = Settlement(known.call_id, resolution, Outcome(), Result((Text(text),)))
+        _record_settlement(opened, known, settlement)
+        opened.terminal("interrupted")
+    return known.call_id
 
 
 def sessions(
@@ -202,6 +254,14 @@ def _by_title(at: Place, wanted: str, not_found: SessionNotFoundError) -> Sessio
 
 
 @dataclass(frozen=True, slots=True)
+class _Asked:
+    """What to do with calls that evidence doesn't settle, and with commands that still run."""
+
+    on_unknown: OnUnknown
+    on_running: OnRunning
+
+
+@dataclass(frozen=True, slots=True)
 class _Options:
     durability: Durability
     model: str
@@ -245,9 +305,7 @@ def _open_new(at: Place, session_id: str | None, options: _Options) -> Session:
     return session
 
 
-def _open_existing(
-    at: Place, paths: SessionPaths, on_unknown: OnUnknown, options: _Options
-) -> Session:
+def _open_existing(at: Place, paths: SessionPaths, asked: _Asked, options: _Options) -> Session:
     if options.durability == "memory":
         raise UsageError(
             "A recorded session can't be resumed without recording.",
@@ -263,16 +321,21 @@ def _open_existing(
         with Transcript(paths.transcript) as reader:
             loaded = load(reader, at.blobs(paths))
         calls = open_calls(loaded.state)
+        settle_running(calls.values(), paths.directory, boot_id(), asked.on_running)
         settlements = _settle(at, paths, calls, options.verify)
-        if on_unknown == "stop":
+        lost = lost_changes(loaded.state.world.written, boot_id())
+        if asked.on_unknown == "stop":
             _stop_if_unknown(paths.session_id, settlements)
         session = _session(at, paths, loaded.state, options, appender)
         stack.callback(session.close)
-        session.resumed = _resume_state(paths.session_id, loaded, calls, settlements)
+        session.resumed = _resume_state(paths.session_id, loaded, calls, settlements, lost)
         if loaded.newest is None:
             session.record(SessionStart(project={"root": str(at.root)}))
         session.record(options.run(at, loaded.state.world.generation + 1))
-        _record_settlements(session, calls, settlements)
+        for item in settlements:
+            _record_settlement(session, calls[item.call_id], item)
+        for call, item in lost:
+            _record_settlement(session, call, item)
         session.commit()
         stack.pop_all()
     session.on_close(lock.release)
@@ -392,13 +455,22 @@ def _in_memory(at: Place, session_id: str, state: SessionState, options: _Option
 def open_calls(state: SessionState) -> dict[str, OpenCall]:
     """The calls that wait for a verdict, by the id that their settlement has.
 
+    One that a person must decide about (`unknown`) waits for no other evidence. A command that was
+    found running is looked at again.
+
     A call that its message asked for and that has no line of its own never began, where intents
     are recorded at all; it is listed under an id made of its message and place.
     """
-    calls = dict(state.world.calls)
+    calls = {
+        call_id: msgspec.structs.replace(call, status="started")
+        if call.status == "running"
+        else call
+        for call_id, call in state.world.calls.items()
+        if call.status != "unknown"
+    }
     if not state.world.uses_actions:
         return calls
-    known = {(call.message_id, call.index) for call in calls.values()}
+    known = {(call.message_id, call.index) for call in state.world.calls.values()}
     for entry, index, call in state.conversation.unanswered():
         if not entry.sealed and (entry.message_id, index) not in known:
             key = f"{entry.message_id}/{index}"
@@ -435,12 +507,9 @@ def _stop_if_unknown(session_id: str, settlements: list[Settlement]) -> None:
         )
 
 
-def _record_settlements(
-    session: Session, calls: dict[str, OpenCall], settlements: list[Settlement]
-) -> None:
-    for item in settlements:
-        call = calls[item.call_id]
-        phase = ToolLifecycle(
+def _record_settlement(session: Session, call: OpenCall, item: Settlement) -> None:
+    session.record(
+        ToolLifecycle(
             tool_name=call.tool_name,
             status="resolved",
             call_id=call.call_id,
@@ -451,7 +520,7 @@ def _record_settlements(
             result=item.result,
             resolution=item.resolution,
         )
-        session.record(phase)
+    )
 
 
 def _resume_state(
@@ -459,16 +528,20 @@ def _resume_state(
     loaded: Loaded,
     calls: dict[str, OpenCall],
     settlements: list[Settlement],
+    lost: list[tuple[OpenCall, Settlement]],
 ) -> ResumeState:
     conversation: Conversation = loaded.state.conversation
     terminal: Terminal | None = loaded.state.world.terminal
-    started = {call_id for call_id, call in calls.items() if call.status == "started"}
+    pending = {call_id for call_id, call in calls.items() if call.status == "requested"}
     return ResumeState(
         session_id=session_id,
         messages=tuple(conversation.entries),
-        pending=tuple(item for item in settlements if item.call_id not in started),
-        uncertain=tuple(item for item in settlements if item.call_id in started),
-        calls=calls,
+        pending=tuple(item for item in settlements if item.call_id in pending),
+        uncertain=(
+            *(item for item in settlements if item.call_id not in pending),
+            *(item for _, item in lost),
+        ),
+        calls={**calls, **{call.call_id: call for call, _ in lost}},
         memory=conversation.memory.render(),
         summary=conversation.summary,
         terminal=terminal,

@@ -219,7 +219,7 @@ class Conversation:
             entry.answers[payload.index] = answer
             entry.event_ids.append(event.event_id)
             self.since.append(event.event_id)
-        elif present is None or present.verdict is not None:
+        elif present is None or present.verdict is not None or verdict == "lost":
             self._note(event, payload)
 
     def _note(self, event: Event, payload: ToolLifecycle) -> None:

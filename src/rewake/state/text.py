@@ -42,10 +42,14 @@ def clip(text: str, bytes_max: int) -> str:
 
     White space is folded; no character, emoji or combining sequence is cut through.
     """
-    folded = " ".join(text[: 4 * bytes_max].split())
+    # Of a long text the beginning is enough, unless folding leaves too little of it.
+    folded = " ".join(text[: bytes_max + bytes_max // 4].split())
     encoded = folded.encode("utf-8", "surrogatepass")
-    if len(encoded) <= bytes_max and len(text) <= 4 * bytes_max:
-        return folded
+    if len(encoded) <= bytes_max:
+        folded = " ".join(text[: 4 * bytes_max].split())
+        encoded = folded.encode("utf-8", "surrogatepass")
+        if len(encoded) <= bytes_max and len(text) <= 4 * bytes_max:
+            return folded
     kept = encoded[: max(bytes_max - 3, 0)].decode("utf-8", "ignore")
     rest = folded[len(kept) : len(kept) + 1]
     if (rest and _continues(rest)) or kept.endswith("\u200d"):

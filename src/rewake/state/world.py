@@ -13,7 +13,10 @@ import msgspec
 from rewake.model.content import JsonObject, ToolCall, Usage, plain_text
 from rewake.model.events import (
     AgentEvent,
+    Change,
+    Checkpoint,
     Event,
+    FileState,
     ForkOrigin,
     Intent,
     Message,
@@ -28,10 +31,15 @@ from rewake.state.text import clip
 
 _PROMPT_BYTES_MAX: Final = 200  # a title's worth
 _ENDED: Final = frozenset({"completed", "failed", "resolved"})
+_LEFT_OPEN: Final = frozenset({"still_running", "unknown"})
 
 
 class OpenCall(msgspec.Struct, frozen=True):
-    """A call that was asked for and hasn't ended: `requested` is pending, `started` uncertain."""
+    """A call that was asked for and hasn't ended for certain.
+
+    `requested` is pending and `started` uncertain. Two verdicts leave a call open: `running` (the
+    command went on without the agent) and `unknown` (only a person can tell).
+    """
 
     call_id: str
     tool_name: str
@@ -45,8 +53,22 @@ class OpenCall(msgspec.Struct, frozen=True):
     run_id: str = ""
 
 
+class Written(msgspec.Struct, frozen=True):
+    """What a call last left at a path, and in which boot of the machine."""
+
+    call: OpenCall
+    before: FileState
+    after: FileState
+    boot_id: str
+    timestamp: str
+
+
 class World(msgspec.Struct):
-    """The fold of everything that follows the file's order. Bounded by what is still open."""
+    """The fold of everything that follows the file's order.
+
+    Bounded by what is still open and by what was written since the newest checkpoint (`written`,
+    by path: what a resume after a reboot looks at again).
+    """
 
     project: JsonObject = {}
     forked_from: ForkOrigin | None = None
@@ -55,6 +77,7 @@ class World(msgspec.Struct):
     step: int = 0
     calls: dict[str, OpenCall] = {}
     calls_ended: dict[str, int] = {}
+    written: dict[str, Written] = {}
     open_agents: dict[str, str] = {}
     metadata: JsonObject = {}
     usage: Usage = Usage()
@@ -101,6 +124,8 @@ class World(msgspec.Struct):
             self._metadata(payload)
         elif isinstance(payload, AgentEvent):
             self._agent(payload)
+        elif isinstance(payload, Checkpoint):
+            self.written = {}
         elif isinstance(payload, SessionStart):
             self.project = payload.project
             self.forked_from = payload.forked_from
@@ -120,8 +145,7 @@ class World(msgspec.Struct):
     def _tool(self, event: Event, payload: ToolLifecycle) -> None:
         call_id = payload.call_id or event.event_id
         if payload.status in _ENDED:
-            self.calls.pop(call_id, None)
-            self.calls_ended[payload.status] = self.calls_ended.get(payload.status, 0) + 1
+            self._ended(call_id, event, payload)
             return
         known = self.calls.get(call_id)
         self.calls[call_id] = OpenCall(
@@ -136,6 +160,32 @@ class World(msgspec.Struct):
             started_at=event.timestamp if payload.status == "started" else "",
             run_id=event.run_id,
         )
+
+    def _ended(self, call_id: str, event: Event, payload: ToolLifecycle) -> None:
+        known = self.calls.pop(call_id, None)
+        self.calls_ended[payload.status] = self.calls_ended.get(payload.status, 0) + 1
+        call = OpenCall(
+            call_id=call_id,
+            tool_name=payload.tool_name,
+            status=payload.status,
+            message_id=payload.message_id,
+            index=payload.index,
+            provider_call_id=payload.provider_call_id,
+        )
+        verdict = payload.resolution.verdict if payload.resolution is not None else None
+        if known is not None and verdict in _LEFT_OPEN:
+            status = "running" if verdict == "still_running" else "unknown"
+            self.calls[call_id] = msgspec.structs.replace(known, status=status)
+        if payload.outcome is not None:
+            self._remember_written(call, event, payload.outcome.changes)
+
+    def _remember_written(self, call: OpenCall, event: Event, changes: tuple[Change, ...]) -> None:
+        boot_id = self.run.boot_id if self.run is not None else ""
+        for change in changes:
+            self.written.pop(change.path, None)
+            self.written[change.path] = Written(
+                call, change.before, change.after, boot_id, event.timestamp
+            )
 
     def _metadata(self, payload: Metadata) -> None:
         for key, value in payload.entries.items():

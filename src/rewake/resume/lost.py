@@ -1,0 +1,90 @@
+"""After a reboot: do the files still have what the log says was written to them?
+
+A completed call's files were synced before its outcome was recorded, so a mismatch means that a disk
+or a file system did not keep its word (or that somebody else wrote since, which the time tells).
+
+The rule kept here: only what was written in an earlier boot and since the newest checkpoint is
+looked at, so the cost is bounded; and a file that somebody changed later is not called lost.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from rewake.model.content import JsonObject, Text
+from rewake.model.events import FileState, Outcome, Resolution, Result
+from rewake.resume.evidence import Settlement
+from rewake.state.world import OpenCall, Written
+
+# Coarse time stamps of file systems (FAT: 2 s) must not make our own write look like a later one.
+_LATER_SECONDS: Final = 2.0
+
+
+def lost_changes(written: Mapping[str, Written], boot_id: str) -> list[tuple[OpenCall, Settlement]]:
+    """The calls whose files no longer have what they wrote, one verdict a path.
+
+    Nothing when the machine wasn't restarted since, or where its boots can't be told apart.
+    """
+    if not boot_id:
+        return []
+    found: list[tuple[OpenCall, Settlement]] = []
+    for path, known in written.items():
+        if known.boot_id and known.boot_id != boot_id:
+            evidence = _mismatch(Path(path), known)
+            if evidence is not None:
+                found.append((known.call, _settlement(path, known, evidence)))
+    return found
+
+
+def _mismatch(path: Path, known: Written) -> JsonObject | None:
+    """What is there instead, or None where the file is as it was left or was changed later."""
+    actual, changed_at = _look(path)
+    if actual.kind == known.after.kind and actual.sha256 == known.after.sha256:
+        return None
+    is_old = (actual.kind, actual.sha256) == (known.before.kind, known.before.sha256)
+    written_at = datetime.fromisoformat(known.timestamp).timestamp()
+    if not is_old and changed_at is not None and changed_at > written_at + _LATER_SECONDS:
+        return None
+    return {
+        "path": str(path),
+        "expected": msgspec.to_builtins(known.after),
+        "actual": msgspec.to_builtins(actual),
+        "is_as_before_the_call": is_old,
+        "blob": known.after.sha256,
+    }
+
+
+def _look(path: Path) -> tuple[FileState, float | None]:
+    try:
+        found = path.lstat()
+        if stat.S_ISLNK(found.st_mode):
+            return FileState("symlink", target=os.fsdecode(path.readlink())), found.st_mtime
+        if not stat.S_ISREG(found.st_mode):
+            return FileState("directory"), found.st_mtime
+        data = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return FileState(), None
+    except OSError:
+        # What can't be read can't be called lost.
+        return FileState("file"), float("inf")
+    return FileState("file", hashlib.sha256(data).hexdigest(), len(data)), found.st_mtime
+
+
+def _settlement(path: str, known: Written, evidence: JsonObject) -> Settlement:
+    text = (
+        f"The machine was restarted, and {path} no longer has what this {known.call.tool_name} call "
+        "had written: its change was LOST. Read the file, then make the change again if it is still "
+        "wanted."
+    )
+    resolution = Resolution("lost", evidence, "recovery", "the file is not as the log says")
+    return Settlement(
+        known.call.call_id, resolution, Outcome(), Result((Text(text),), is_error=True)
+    )
