@@ -332,7 +332,12 @@ def _open_existing(at: Place, paths: SessionPaths, asked: _Asked, options: _Opti
         if loaded.newest is None:
             session.record(SessionStart(project={"root": str(at.root)}))
         session.record(options.run(at, loaded.state.world.generation + 1))
+        already_told = {
+            key for key, call in loaded.state.world.calls.items() if call.status == "running"
+        }
         for item in settlements:
+            if item.resolution.verdict == "still_running" and item.call_id in already_told:
+                continue
             _record_settlement(session, calls[item.call_id], item)
         for call, item in lost:
             _record_settlement(session, call, item)
