@@ -106,16 +106,26 @@ class DamagedError(RewakeError):
 
 
 class ModelError(RewakeError):
-    """The model's provider refused or failed; `status` is its HTTP status where there was one."""
+    """The model's provider refused or failed; `status` is its HTTP status where there was one.
+
+    `retry_after_s` is how long the provider asked to be left alone, in seconds.
+    """
 
     exit_code = ExitCode.MODEL
 
     def __init__(
-        self, message: str, *, status: int | None = None, retryable: bool = False, remedy: str = ""
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        retryable: bool = False,
+        retry_after_s: float | None = None,
+        remedy: str = "",
     ) -> None:
         super().__init__(message, remedy=remedy)
         self.status = status
         self.retryable = retryable
+        self.retry_after_s = retry_after_s
 
 
 class PromptTooLongError(ModelError):

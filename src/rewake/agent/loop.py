@@ -56,6 +56,8 @@ Reason = Literal[
 
 # 1, 2, 4, 8, 16 s: about half a minute in all, what providers ask for when they are overloaded.
 _WAIT_S: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
+# A provider that asks for more than this is better left to the user's own patience.
+_ASKED_WAIT_S_MAX: Final = 60.0
 _EMPTY_MAX: Final = 2
 _CONTINUED_MAX: Final = 3
 _COMPACTIONS_PER_STEP_MAX: Final = 2
@@ -203,7 +205,8 @@ class Loop:
             except ModelError as error:
                 if not error.retryable or waits >= len(_WAIT_S):
                     raise
-                await self._wait(_WAIT_S[waits], error.message)
+                asked = min(error.retry_after_s or 0.0, _ASKED_WAIT_S_MAX)
+                await self._wait(max(_WAIT_S[waits], asked), error.message)
                 waits += 1
                 continue
             if _says_something(reply):

@@ -172,7 +172,12 @@ def model_error(name: str, error: Exception) -> ModelError:
         return ModelError(message, status=status, remedy="Check the key in the environment.")
     if isinstance(error, ModelNotFoundError):
         return ModelError(message, status=status, remedy="Check the name after --model.")
-    return ModelError(message, status=status, retryable=_is_retryable(error, status))
+    return ModelError(
+        message,
+        status=status,
+        retryable=_is_retryable(error, status),
+        retry_after_s=error.retry_after if isinstance(error, ModelHTTPError) else None,
+    )
 
 
 def _is_retryable(error: Exception, status: int | None) -> bool:
