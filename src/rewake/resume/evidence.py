@@ -60,6 +60,7 @@ def settle(
     verify: Mapping[str, Verify] | None = None,
     read_blob: Callable[[str], bytes] | None = None,
     by: By = "recovery",
+    claim: bool = True,
 ) -> list[Settlement]:
     """Settle all `calls` of one session: the started ones in start order, then the others.
 
@@ -67,6 +68,8 @@ def settle(
     must hold the session, so that no agent is at work on them. `boot_id` is the machine's now.
     `verify` maps tool names to hooks for effects that only the tool can check. `read_blob` gives a
     recorded content by hash, which lets a write that was cut short be told from a foreign change.
+    Without `claim` nothing is written at all, for whoever only looks: a command that hasn't begun
+    is then not kept from beginning.
     """
     started = [call for call in calls if call.status == "started"]
     started.sort(key=lambda call: (call.started_at, call.call_id))
@@ -76,7 +79,7 @@ def settle(
         read_blob,
     )
     hooks = verify or {}
-    where = _Here(session_directory, boot_id, by)
+    where = _Here(session_directory, boot_id, by, claim)
     settled = [_settle_started(call, files.get(call.call_id, ()), where, hooks) for call in started]
     return settled + [_not_executed(call, by) for call in pending]
 
@@ -87,6 +90,7 @@ class _Here(msgspec.Struct, frozen=True):
     session_directory: Path
     boot_id: str
     by: By
+    claim: bool
 
 
 def _settle_started(
@@ -219,7 +223,7 @@ def _settle_shell(call: OpenCall, intent: ShellIntent, here: _Here) -> Settlemen
     if not _is_below(directory, here.session_directory):
         return _unknown(call, by, {"error": "the recorded output directory is not the session's"})
     try:
-        status = shell.inspect(directory, claim=True)
+        status = shell.inspect(directory, claim=here.claim)
     except OSError as error:
         return _unknown(call, by, {"error": f"its output can't be read: {error}"})
     evidence: JsonObject = {
