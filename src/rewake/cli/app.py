@@ -244,15 +244,15 @@ def demo(
 def run_app(arguments: Sequence[str]) -> int:
     """Parse, run, and turn whatever happens into an exit status."""
     prepare_streams()
-    as_json = given.output_format(arguments) != "text"
     try:
         _arm_crash_point()
         command = typer.main.get_command(app)
         code = command.main(given.regular(arguments), prog_name="rewake", standalone_mode=False)
     except RewakeError as error:
-        return _tell(error, as_json=as_json)
+        _tell(error)
+        return _answer_in_json(arguments, error)
     except _ParseError as error:
-        return _tell_parse_error(error, as_json=as_json)
+        return _answer_in_json(arguments, _told_parse_error(error))
     except (typer.Abort, KeyboardInterrupt):
         return int(ExitCode.INTERRUPTED)
     except Exception as error:  # noqa: BLE001  # a defect: show all of it, and still answer in JSON
@@ -261,7 +261,8 @@ def run_app(arguments: Sequence[str]) -> int:
             f"Rewake failed: {type(error).__name__}: {error}",
             remedy="This is a defect of Rewake; what was recorded before can be resumed.",
         )
-        return _tell(defect, as_json=as_json)
+        _tell(defect)
+        return _answer_in_json(arguments, defect)
     return int(code or 0)
 
 
@@ -271,27 +272,29 @@ def _arm_crash_point() -> None:
     arm_crash_point(os.environ)
 
 
-def _tell(error: RewakeError, *, as_json: bool) -> int:
+def _tell(error: RewakeError) -> None:
     paint = style_for(sys.stderr)
     say(f"{paint.red('Error:')} {clean(error.message)}", stream=sys.stderr)
     if error.remedy:
         say(clean(error.remedy), stream=sys.stderr)
-    if as_json:
-        from rewake.cli.jsonout import print_json
-        from rewake.cli.results import failure
-
-        print_json(failure(error))
-    return int(error.exit_code)
 
 
-def _tell_parse_error(error: Exception, *, as_json: bool) -> int:
+def _told_parse_error(error: Exception) -> RewakeError:
+    """The parser shows its error together with the usage."""
     show_usage = getattr(error, "show", None)
     if callable(show_usage):
         show_usage()
-    if as_json:
-        from rewake.cli.jsonout import print_json
-        from rewake.cli.results import failure
+    return UsageError(str(error), remedy="See rewake --help.")
 
-        format_message = getattr(error, "format_message", error.__str__)
-        print_json(failure(UsageError(str(format_message()), remedy="See rewake --help.")))
-    return int(ExitCode.USAGE)
+
+def _answer_in_json(arguments: Sequence[str], error: RewakeError) -> int:
+    """Whoever asked for JSON gets one line of it, also when nothing could be done."""
+    output = given.output_format(arguments)
+    if output != "text":
+        from rewake.cli.jsonout import print_json
+        from rewake.cli.results import failed_command, failed_run
+
+        kind = {"type": "result"} if output == "stream-json" else {}
+        is_run = given.is_run(arguments)
+        print_json({**kind, **(failed_run(error) if is_run else failed_command(error))})
+    return int(error.exit_code)

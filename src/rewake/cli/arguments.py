@@ -62,3 +62,8 @@ def output_format(arguments: Sequence[str]) -> str:
         elif name == "--output-format":
             chosen = value or "".join(arguments[position + 1 : position + 2])
     return chosen
+
+
+def is_run(arguments: Sequence[str]) -> bool:
+    """Whether a prompt was given, so that the answer would have been a run's result."""
+    return any(argument.partition("=")[0] in {"-p", "--prompt"} for argument in arguments)

@@ -39,7 +39,12 @@ def result_object(agent: Agent, result: RunResult, cut_short: Sequence[Event]) -
     }
 
 
-def failure(error: RewakeError) -> JsonObject:
+def failed_command(error: RewakeError) -> JsonObject:
+    """What a command other than `-p --json` answers when it can't do its work."""
+    return {"status": "error", "error": error_object(error)}
+
+
+def failed_run(error: RewakeError) -> JsonObject:
     """The same keys for a run that could not even begin."""
     return {
         "status": "error",

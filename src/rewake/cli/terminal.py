@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 import unicodedata
 from collections.abc import Mapping
@@ -130,6 +131,14 @@ def prepare_streams() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="replace")
+
+
+def let_readers_leave() -> None:
+    """End quietly when a pager or `head` has seen enough, as every Unix tool does.
+
+    Only for commands that do nothing but print.
+    """
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
 
 
 def say(text: str = "", *, stream: TextIO | None = None, end: str = "\n") -> None:

@@ -1,0 +1,62 @@
+"""`rewake sessions`: what there is to resume, newest first.
+
+The rule kept here: one session or directory that can't be read costs its own row, and is told.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from rewake.cli.lists import rows
+from rewake.cli.terminal import clean, let_readers_leave, note, say, style_for
+from rewake.compose.sessions import place
+from rewake.resume.listing import SessionInfo, describe, newest_first
+
+_SHOWN: Final = 50  # more than a screen; a row costs about a third of a millisecond
+
+
+def list_sessions(cwd: Path | None, *, as_json: bool, everywhere: bool, limit: int | None) -> int:
+    """Print the list; returns the exit status."""
+    let_readers_leave()
+    default = None if as_json else _SHOWN
+    found, total, root = newest(
+        cwd, everywhere=everywhere, limit=default if limit is None else limit
+    )
+    if as_json:
+        from rewake.cli.jsonout import to_json
+
+        say(to_json(found))
+        return 0
+    if not found:
+        where = "" if everywhere else f" in {clean(str(root))}"
+        say(f"No sessions{where} yet." + ("" if everywhere else " --all looks everywhere."))
+        return 0
+    for row in rows(
+        found,
+        now=datetime.now(UTC),
+        columns=shutil.get_terminal_size((100, 24)).columns,
+        style=style_for(sys.stdout),
+        with_project=everywhere,
+    ):
+        say(row)
+    if total > len(found):
+        say(f"{total - len(found)} older ones are not shown; --limit 0 shows all.")
+    return 0
+
+
+def newest(
+    cwd: Path | None, *, everywhere: bool, limit: int | None
+) -> tuple[list[SessionInfo], int, Path]:
+    """The newest sessions (0 or None: all of them), how many there are, and the project's root."""
+    at = place(cwd or ".")
+
+    def tell(path: Path, error: OSError) -> None:
+        note(f"{path} can't be read: {error.strerror or error}.")
+
+    found = newest_first(at.layout.sessions(None if everywhere else at.root, on_problem=tell))
+    shown = [describe(paths, at.blobs(paths), at.disk) for paths, _ in found[: limit or None]]
+    return shown, len(found), at.root
