@@ -20,10 +20,10 @@ import anyio
 from rewake.agent.compaction import (
     Budget,
     context_tokens,
+    entry_tokens,
     shortened,
     summary_request,
     to_keep,
-    view_tokens,
 )
 from rewake.agent.execute import Executor
 from rewake.agent.ports import Model, ModelRequest, Reply, ToolSpec
@@ -111,7 +111,6 @@ class Loop:
     state: State = "idle"
     steps: int = 0
     _continued: int = 0
-    _extra_usage: Usage = field(default_factory=Usage)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -127,7 +126,6 @@ class Loop:
         before = self.session.state.world.usage
         self.steps = 0
         self._continued = 0
-        self._extra_usage = Usage()
         if prompt is not None:
             self.session.user(prompt)
         try:
@@ -251,18 +249,24 @@ class Loop:
         budget = Budget.of(self.model.context_tokens, self.compact_at_tokens)
         before = self._tokens()
         self._enter("compacting", trigger)
-        summary = await self._summary()
+        summary, usage = await self._summary()
+        conversation = self.session.state.conversation
+        keep = to_keep(conversation, budget)
+        kept = [entry for entry in conversation.entries if entry.message_id in keep]
+        after = self._fixed_tokens() + estimate_tokens(summary + self.session.memory)
         self.session.checkpoint(
             summary,
-            keep=to_keep(self.session.state.conversation, budget),
+            keep=keep,
             trigger=trigger,
             tokens_before=before,
-            tokens_after=self._fixed_tokens() + view_tokens(self.session.view()),
+            tokens_after=after + sum(entry_tokens(entry) for entry in kept),
+            usage=usage,
         )
         self.observer.on_notice(f"The conversation was compacted ({trigger}, {before:,} tokens).")
 
-    async def _summary(self) -> str:
-        """The model's own summary; session memory where it can't give one."""
+    async def _summary(self) -> tuple[str, Usage | None]:
+        """The model's own summary and its cost; session memory where it can't give one."""
+        usage: Usage | None = None
         messages = self.session.view()
         while messages:
             try:
@@ -273,13 +277,12 @@ class Loop:
             except ModelError as error:
                 self.observer.on_notice(f"No summary from the model: {error.message}")
                 break
-            if reply.usage is not None:
-                self._extra_usage = self._extra_usage + reply.usage
+            usage = reply.usage
             text = plain_text(tuple(reply.content))
             if text.strip():
-                return text
+                return text, usage
             break
-        return self.session.memory or "(nothing is known of the messages before this point)"
+        return self.session.memory or "(nothing is known of the messages before this point)", usage
 
     # --- small things --------------------------------------------------------------------
 
@@ -290,7 +293,7 @@ class Loop:
         self.state = "idle" if state == "stopped" else state
 
     def _used(self, before: Usage) -> Usage:
-        now = self.session.state.world.usage + self._extra_usage
+        now = self.session.state.world.usage
         costs = (now.cost_usd, before.cost_usd or 0.0)
         return Usage(
             now.input_tokens - before.input_tokens,

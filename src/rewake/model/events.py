@@ -54,7 +54,8 @@ class Checkpoint(Payload, frozen=True):
     """Lets resume stop reading backwards: the folded state and, by id, the conversation.
 
     A `compaction` replaces the conversation by `summary` and the kept messages and freezes
-    `session_memory`; a `state` checkpoint changes nothing when applied.
+    `session_memory`; a `state` checkpoint changes nothing when applied. `usage` is that of the
+    model call which wrote the summary.
     """
 
     kind: Literal["compaction", "state"]
@@ -66,6 +67,7 @@ class Checkpoint(Payload, frozen=True):
     tokens_before: int = 0
     tokens_after: int = 0
     trigger: str = ""
+    usage: Usage | None = None
 
 
 class SessionStart(Payload, frozen=True, omit_defaults=False):

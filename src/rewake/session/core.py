@@ -226,11 +226,13 @@ class Session:
         trigger: str = "manual",
         tokens_before: int = 0,
         tokens_after: int = 0,
+        usage: Usage | None = None,
     ) -> str:
         """Compact: from here on the model gets `summary` and the messages named by `keep`.
 
         The newest user prompt is always kept. Nothing is deleted: what is left out stays in the
-        transcript. Returns the checkpoint's id; durable on return.
+        transcript. `usage` is what making the summary cost. Returns the checkpoint's id; durable
+        on return.
         """
         with self.recorder.held():
             wanted = set(keep)
@@ -243,6 +245,7 @@ class Session:
                 trigger=trigger,
                 tokens_before=tokens_before,
                 tokens_after=tokens_after,
+                usage=usage,
             )
             return self.record(payload).event_id
 
@@ -256,7 +259,11 @@ class Session:
             conversation = self._conversation_at(target_id)
             checkpoint = self.state.checkpoint(conversation=conversation)
             self._rewound = conversation
-            return self.record(Rewind(target_id, "conversation", checkpoint)).event_id
+            try:
+                return self.record(Rewind(target_id, "conversation", checkpoint)).event_id
+            finally:
+                # Where nothing was recorded, the next event must not be taken for the rewind.
+                self._rewound = None
 
     def _conversation_at(self, target_id: str) -> Conversation:
         if self.transcript is None:
@@ -372,13 +379,15 @@ class Session:
 
         A call that is still unanswered gets its final answer here ("no result recorded"), and a
         conversation that ends with an answer a word to go on; what is learnt later becomes a
-        message of its own, so that requests only ever grow.
+        message of its own, so that requests only ever grow. All that the request says is durable on
+        return: after a crash the next request begins with it, byte for byte.
         """
         with self.recorder.held():
             conversation = self.state.conversation
             is_unfinished = any(entry.is_open() for entry in conversation.entries)
             if is_unfinished or conversation.ends_with_answer():
                 self.transition("", REQUESTING, "what this request made up is final")
+            self.recorder.commit()
             return view(conversation)
 
     @property

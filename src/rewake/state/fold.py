@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from rewake.model.content import JsonObject
+from rewake.model.content import JsonObject, Usage
 from rewake.model.events import Checkpoint, Event, History, Rewind, SessionStart
 from rewake.state.conversation import Conversation, Entry, Snapshot
 from rewake.state.world import World
@@ -67,6 +67,7 @@ class SessionState:
         tokens_before: int = 0,
         tokens_after: int = 0,
         trigger: str = "",
+        usage: Usage | None = None,
     ) -> Checkpoint:
         """A checkpoint of this state, to be appended next.
 
@@ -85,6 +86,7 @@ class SessionState:
             tokens_before=tokens_before,
             tokens_after=tokens_after,
             trigger=trigger,
+            usage=usage,
         )
 
     @classmethod

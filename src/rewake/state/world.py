@@ -126,6 +126,7 @@ class World(msgspec.Struct):
             self._agent(payload)
         elif isinstance(payload, Checkpoint):
             self.written = {}
+            self._usage(payload.usage)
         elif isinstance(payload, SessionStart):
             self.project = payload.project
             self.forked_from = payload.forked_from
