@@ -91,7 +91,7 @@ _decode_header = msgspec.json.Decoder(Header).decode
 
 def seal_line(body: bytes) -> bytes:
     """Close a line that lacks only its checksum and brace; the newline is included."""
-    return b'%b,"crc32":"%08x"}\n' % (body, zlib.crc32(body))
+    return body + b',"crc32":"%08x"}\n' % zlib.crc32(body)
 
 
 def decode_line(line: bytes, offset: int = 0) -> Event | CorruptLine:

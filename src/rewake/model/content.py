@@ -112,4 +112,4 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def plain_text(blocks: tuple[ContentBlock, ...] | tuple[ResultBlock, ...]) -> str:
     """The text blocks joined by newlines; other blocks have no text."""
-    return "\n".join(block.text for block in blocks if isinstance(block, Text))
+    return "\n".join([block.text for block in blocks if isinstance(block, Text)])

@@ -70,10 +70,16 @@ class IdGenerator:
 
 def join_id(millisecond: int, counter: int) -> EventId:
     """The id of a millisecond and a 74-bit counter."""
-    high = (millisecond << 16) | 0x7000 | (counter >> _LOW_BITS)
-    low = (0b10 << _LOW_BITS) | (counter & _LOW_MASK)
-    text = f"{high:016x}{low:016x}"
-    return EventId(f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}")
+    return EventId(
+        "%08x-%04x-7%03x-%04x-%012x"  # noqa: UP031  # runs for every event; a third faster than f""
+        % (
+            millisecond >> 16,
+            millisecond & 0xFFFF,
+            counter >> _LOW_BITS,
+            0x8000 | (counter >> 48) & 0x3FFF,
+            counter & 0xFFFF_FFFF_FFFF,
+        )
+    )
 
 
 def split_id(event_id: str) -> tuple[int, int] | None:

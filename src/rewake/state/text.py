@@ -43,18 +43,27 @@ def clip(text: str, bytes_max: int) -> str:
     White space is folded; no character, emoji or combining sequence is cut through.
     """
     # Of a long text the beginning is enough, unless folding leaves too little of it.
-    folded = " ".join(text[: bytes_max + bytes_max // 4].split())
+    folded = _fold_space(text[: bytes_max + bytes_max // 4])
     encoded = folded.encode("utf-8", "surrogatepass")
     if len(encoded) <= bytes_max:
-        folded = " ".join(text[: 4 * bytes_max].split())
+        folded = _fold_space(text[: 4 * bytes_max])
         encoded = folded.encode("utf-8", "surrogatepass")
         if len(encoded) <= bytes_max and len(text) <= 4 * bytes_max:
             return folded
+    if folded.isascii():
+        return folded[: max(bytes_max - 3, 0)] + "…"
     kept = encoded[: max(bytes_max - 3, 0)].decode("utf-8", "ignore")
     rest = folded[len(kept) : len(kept) + 1]
     if (rest and _continues(rest)) or kept.endswith("\u200d"):
         kept = _without_last_cluster(kept)
     return kept + "…"
+
+
+def _fold_space(text: str) -> str:
+    # What is printable has no white space but blanks; where no two are side by side, all is done.
+    if text.isprintable() and "  " not in text:
+        return text.strip(" ")
+    return " ".join(text.split())
 
 
 def _continues(char: str) -> bool:
