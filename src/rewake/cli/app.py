@@ -4,6 +4,7 @@ The rule kept here: an expected error is told in a sentence with its remedy on s
 on stdout where JSON was asked for; only a defect of Rewake shows a traceback.
 """
 
+# ruff: noqa: FBT002  # the parser takes a flag's default from the function's signature
 from __future__ import annotations
 
 import os

@@ -59,7 +59,7 @@ class Asker:
         self._show(question)
         session = _session(self.reporter)
         task = asyncio.ensure_future(self._answer(session, question))
-        forget = self.stopper.on_stop(task.cancel)
+        forget = self.stopper.on_stop(lambda: _cancel(task))
         try:
             return await task
         except KeyboardInterrupt:
@@ -88,6 +88,10 @@ class Asker:
         say(style.yellow(f"? {title}"), stream=stream)
         if question.preview.strip():
             say(diff_lines(question.preview, style), stream=stream)
+
+
+def _cancel(task: asyncio.Future[Answer]) -> None:
+    task.cancel()
 
 
 def _session(reporter: TextReporter) -> PromptSession[str]:

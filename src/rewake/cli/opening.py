@@ -19,7 +19,6 @@ from rewake.cli.options import AgentChoices
 from rewake.compose.agents import AgentOptions, RunObserver, build_agent
 from rewake.compose.sessions import find_session, open_session, place
 from rewake.errors import StorageError, UsageError
-from rewake.log.disk import Disk
 from rewake.model.content import Usage
 from rewake.model.events import Event
 from rewake.resume.listing import describe

@@ -6,7 +6,8 @@ calls are settled, unless nothing can be recorded any more, which the result the
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Mapping
+from typing import Final
 
 from rewake.agent.loop import Reason, RunResult
 from rewake.cli.opening import Agent
@@ -15,7 +16,18 @@ from rewake.errors import ExitCode, RewakeError, StorageError
 from rewake.model.content import Usage
 from rewake.state.view import ViewMessage
 
-_GO_ON = "Go on."
+_GO_ON: Final = "Go on."
+_EXIT_CODES: Final[Mapping[Reason, ExitCode]] = {
+    "done": ExitCode.DONE,
+    "max_steps": ExitCode.LIMIT,
+    "max_cost": ExitCode.LIMIT,
+    "model_error": ExitCode.MODEL,
+    "storage_error": ExitCode.STORAGE,
+    "interrupted": ExitCode.INTERRUPTED,
+    "terminated": ExitCode.TERMINATED,
+    "hangup": ExitCode.HANGUP,
+    "error": ExitCode.FAILED,
+}
 
 
 class StoppedError(RewakeError):
@@ -58,25 +70,7 @@ def exit_code(result: RunResult) -> ExitCode:
 
 def exit_code_of(reason: Reason) -> ExitCode:
     """The exit status that stands for the end of a run."""
-    match reason:
-        case "done":
-            return ExitCode.DONE
-        case "max_steps" | "max_cost":
-            return ExitCode.LIMIT
-        case "model_error":
-            return ExitCode.MODEL
-        case "storage_error":
-            return ExitCode.STORAGE
-        case "interrupted":
-            return ExitCode.INTERRUPTED
-        case "terminated":
-            return ExitCode.TERMINATED
-        case "hangup":
-            return ExitCode.HANGUP
-        case "error":
-            return ExitCode.FAILED
-        case _:
-            assert_never(reason)
+    return _EXIT_CODES[reason]
 
 
 def status(result: RunResult) -> str:

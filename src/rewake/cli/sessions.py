@@ -20,32 +20,37 @@ _SHOWN: Final = 50  # more than a screen; a row costs about a third of a millise
 
 
 def list_sessions(cwd: Path | None, *, as_json: bool, everywhere: bool, limit: int | None) -> int:
-    """Print the list; returns the exit status."""
+    """Print the list, or an array of objects; returns the exit status."""
     let_readers_leave()
-    default = None if as_json else _SHOWN
-    found, total, root = newest(
-        cwd, everywhere=everywhere, limit=default if limit is None else limit
-    )
     if as_json:
         from rewake.cli.jsonout import to_json
 
+        found, _, _ = newest(cwd, everywhere=everywhere, limit=limit)
         say(to_json(found))
-        return 0
+    else:
+        print_sessions(cwd, everywhere=everywhere, limit=limit)
+    return 0
+
+
+def print_sessions(cwd: Path | None, *, everywhere: bool, limit: int | None) -> None:
+    """Print a table; without a limit the newest 50."""
+    shown = _SHOWN if limit is None else limit
+    found, total, root = newest(cwd, everywhere=everywhere, limit=shown)
     if not found:
         where = "" if everywhere else f" in {clean(str(root))}"
         say(f"No sessions{where} yet." + ("" if everywhere else " --all looks everywhere."))
-        return 0
-    for row in rows(
+        return
+    lines = rows(
         found,
         now=datetime.now(UTC),
         columns=shutil.get_terminal_size((100, 24)).columns,
         style=style_for(sys.stdout),
         with_project=everywhere,
-    ):
-        say(row)
+    )
+    for line in lines:
+        say(line)
     if total > len(found):
         say(f"{total - len(found)} older ones are not shown; --limit 0 shows all.")
-    return 0
 
 
 def newest(

@@ -75,7 +75,8 @@ class Stopper:
         """The result of `work`, or None when a signal came before its end."""
         if self.reason is not None:
             return None
-        with anyio.CancelScope() as self._scope:
+        with anyio.CancelScope() as scope:
+            self._scope = scope
             try:
                 return await work()
             finally:

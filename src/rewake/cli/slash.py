@@ -1,0 +1,46 @@
+"""Commands that are typed at the prompt."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from rewake.errors import UsageError
+
+Name = Literal["status", "sessions", "resume", "compact", "todos", "help", "quit"]
+_NAMES: Final[dict[str, Name]] = {name: name for name in get_args(Name)}
+
+HELP: Final = """\
+/status        this session: model, tokens, where it is recorded
+/sessions      the sessions of this project
+/resume [ID]   go on with another one; without an id you choose
+/compact       replace older messages by a summary of them
+/todos         the agent's todo list
+/help          this
+/quit          leave (or Ctrl-D)
+
+Enter sends, Esc Enter begins a new line, pasted text may have many lines.
+Ctrl-C interrupts the answer and keeps what was done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command with what stands after it."""
+
+    name: Name
+    argument: str = ""
+
+
+def parse(text: str) -> Command | None:
+    """The command in `text`; None when it is a prompt.
+
+    A path at the beginning of a prompt is no command. Raises UsageError for an unknown command.
+    """
+    word, _, argument = text.strip().partition(" ")
+    if not word.startswith("/") or "/" in word[1:] or "\n" in text.strip():
+        return None
+    name = _NAMES.get(word[1:])
+    if name is None:
+        known = " ".join(f"/{known}" for known in _NAMES)
+        raise UsageError(f"There is no command {word}.", remedy=f"There are: {known}.")
+    return Command(name, argument.strip())
