@@ -119,6 +119,7 @@ class Session:
         self._verify = verify or {}
         self._closing: list[Callable[[], None]] = []
         self._file = file
+        self._is_open = True
         self._rewound: Conversation | None = None
         self._step = state.world.step
         self._step_has_begun = False
@@ -387,7 +388,8 @@ class Session:
             is_unfinished = any(entry.is_open() for entry in conversation.entries)
             if is_unfinished or conversation.ends_with_answer():
                 self.transition("", REQUESTING, "what this request made up is final")
-            self.recorder.commit()
+            if self._is_open:
+                self.recorder.commit()
             return view(conversation)
 
     @property
@@ -418,6 +420,7 @@ class Session:
 
     def close(self) -> None:
         """Commit, then let others write. Harmless when called twice."""
+        self._is_open = False
         try:
             self.recorder.close()
         finally:

@@ -55,25 +55,55 @@ class AsyncSession:
         """See `Session.append`."""
         return await _in_thread(lambda: self.sync.append(message))
 
-    async def amend(self, message_id: str, *, usage: Usage | None = None) -> None:
+    async def amend(
+        self, message_id: str, *, usage: Usage | None = None, stop_reason: StopReason | None = None
+    ) -> None:
         """See `Session.amend`."""
-        await _in_thread(lambda: self.sync.amend(message_id, usage=usage))
+        await _in_thread(lambda: self.sync.amend(message_id, usage=usage, stop_reason=stop_reason))
+
+    async def transition(
+        self, from_state: str, to_state: str, reason: str = "", details: JsonObject | None = None
+    ) -> None:
+        """See `Session.transition`."""
+        await _in_thread(lambda: self.sync.transition(from_state, to_state, reason, details))
+
+    async def metadata(self, **entries: object) -> None:
+        """See `Session.metadata`."""
+        await _in_thread(lambda: self.sync.metadata(**entries))
 
     async def view(self) -> tuple[ViewMessage, ...]:
         """See `Session.view`."""
         return await _in_thread(self.sync.view)
 
-    async def checkpoint(self, summary: str, *, keep: Sequence[str] = ()) -> str:
+    async def checkpoint(
+        self,
+        summary: str,
+        *,
+        keep: Sequence[str] = (),
+        trigger: str = "manual",
+        tokens_before: int = 0,
+        tokens_after: int = 0,
+        usage: Usage | None = None,
+    ) -> str:
         """See `Session.checkpoint`."""
-        return await _in_thread(lambda: self.sync.checkpoint(summary, keep=keep))
+        return await _in_thread(
+            lambda: self.sync.checkpoint(
+                summary,
+                keep=keep,
+                trigger=trigger,
+                tokens_before=tokens_before,
+                tokens_after=tokens_after,
+                usage=usage,
+            )
+        )
 
     async def rewind(self, target_id: str) -> str:
         """See `Session.rewind`."""
         return await _in_thread(lambda: self.sync.rewind(target_id))
 
-    async def terminal(self, reason: str) -> None:
+    async def terminal(self, reason: str, details: JsonObject | None = None) -> None:
         """See `Session.terminal`."""
-        await _in_thread(lambda: self.sync.terminal(reason))
+        await _in_thread(lambda: self.sync.terminal(reason, details))
 
     async def flush(self) -> None:
         """See `Session.flush`."""
@@ -89,10 +119,21 @@ class AsyncSession:
             await _in_thread(self.sync.close)
 
     def action(
-        self, call: ToolCall | str, call_id: str = "", intent: IntentLike = None
+        self,
+        call: ToolCall | str,
+        call_id: str = "",
+        intent: IntentLike = None,
+        *,
+        arguments: JsonObject | None = None,
+        message_id: str | None = None,
+        index: int | None = None,
     ) -> AsyncAction:
         """See `Session.action`; use it with `async with`."""
-        return AsyncAction(self.sync.action(call, call_id, intent))
+        return AsyncAction(
+            self.sync.action(
+                call, call_id, intent, arguments=arguments, message_id=message_id, index=index
+            )
+        )
 
     async def __aenter__(self) -> Self:
         return self
