@@ -305,6 +305,8 @@ class Session:
         provider_id = call_id if isinstance(call, str) else call.provider_call_id
         if message_id is None:
             message_id, index = self._place(provider_id, name)
+        if arguments is None and isinstance(call, ToolCall):
+            arguments = call.arguments
         return Action(
             session=self,
             tool_name=name,
