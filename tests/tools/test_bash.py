@@ -9,7 +9,6 @@ import time
 from pathlib import Path
 
 import anyio
-import anyio.to_thread
 import pytest
 from tests.tools.bench import Bench
 
@@ -169,15 +168,17 @@ def test_a_background_process_is_not_waited_for_and_holds_alive(bench: Bench) ->
 def test_cancelling_ends_the_command_before_it_goes_on(bench: Bench) -> None:
     pipe = bench.project / "pipe"
     os.mkfifo(pipe)
-    prepared = bench.prepare(BASH, command="echo $$ > pid; echo > pipe; cat pipe")
+    begun = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    prepared = bench.prepare(BASH, command="echo $$ > pid; echo > pipe; sleep 600")
 
     async def run() -> None:
         async with anyio.create_task_group() as group:
             group.start_soon(BASH.run, prepared, bench.context)
-            await anyio.to_thread.run_sync(pipe.read_bytes)  # until the command is at work
+            await anyio.wait_readable(begun)  # until the command is at work
             group.cancel_scope.cancel()
 
     anyio.run(run)
+    os.close(begun)
     assert not is_alive(int((bench.project / "pid").read_text()))
     assert isinstance(prepared.intent, ShellIntent)
     status = shell.inspect(bench.session / prepared.intent.output_directory)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -15,6 +16,7 @@ from tests.tools.bench import Bench
 
 from rewake.agent.tools.glob import GlobTool
 from rewake.agent.tools.grep import GrepTool
+from rewake.agent.tools.grep_worker import LINE_BOUND
 from rewake.agent.tools.walk import Walk, name_pattern
 
 GLOB, GREP = GlobTool(), GrepTool()
@@ -202,6 +204,39 @@ def test_a_missing_place_is_an_error(bench: Bench) -> None:
     assert bench.call(GREP, pattern="x", path="nowhere").is_error
     assert bench.call(GLOB, pattern="x", path="nowhere").is_error
     assert "outside" in bench.refusal(GREP, pattern="x", path="/etc")
+
+
+PIECES = [
+    "a",
+    "b",
+    " ",
+    r"\s",
+    r"\b",
+    "^",
+    "$",
+    ".",
+    "[^a]",
+    "a*",
+    r"\s+",
+    "|",
+    r"\A",
+    r"\Z",
+    "(?!b)",
+    "a++",
+]
+
+
+@given(
+    st.lists(st.sampled_from(PIECES), min_size=1, max_size=5).map("".join),
+    st.lists(st.text("ab ", max_size=4), max_size=5),
+)
+def test_the_quick_look_at_a_file_never_misses_a_line(pattern: str, lines: list[str]) -> None:
+    try:
+        by_line, whole = re.compile(pattern), re.compile(pattern, re.MULTILINE)
+    except re.error:
+        return
+    if LINE_BOUND.search(pattern) is None and whole.search("\n".join(lines)) is None:
+        assert not any(by_line.search(line) for line in lines)
 
 
 def test_a_file_whose_name_is_no_utf8_is_found(bench: Bench) -> None:

@@ -262,8 +262,11 @@ def _list(directory: str) -> list[str]:
 
 def _record(job: Job, ending: Ending, outputs: tuple[int, int], duration_ms: int) -> None:
     for output in outputs:
-        if os.fstat(output).st_size > job.output_bytes_max:
+        size = os.fstat(output).st_size
+        if size > job.output_bytes_max:
             os.ftruncate(output, job.output_bytes_max)
+        if size == 0:
+            continue
         with contextlib.suppress(OSError):  # a full disk; the exit code still counts
             os.fsync(output)
     exited = os.WIFEXITED(ending.status)
