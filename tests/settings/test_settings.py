@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -121,8 +120,7 @@ def test_a_file_that_cannot_be_read_is_an_error_that_names_it(places: Places) ->
 
 def test_importing_settings_stays_cheap() -> None:
     script = "import sys, rewake.settings; print(*sys.modules)"
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
     command = [sys.executable, "-c", script]
-    loaded = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True)
     heavy = {"pydantic_ai", "rich", "typer", "asyncio", "anyio", "pathspec"}
     assert heavy.isdisjoint(loaded.stdout.split())
