@@ -242,6 +242,18 @@ def test_only_the_calls_own_temporary_file_is_removed(tmp_path: Path) -> None:
     assert {path.name for path in tmp_path.iterdir()} == {others.name, "a", "a.tmp"}
 
 
+def test_looking_without_a_claim_writes_and_removes_nothing(tmp_path: Path) -> None:
+    path, temporary = tmp_path / "a", tmp_path / temporary_name("call-1")
+    path.write_bytes(b"old")
+    temporary.write_bytes(b"a live agent's")
+    session = tmp_path / "session"
+    edit = edit_call(change(path, b"old", b"new"))
+    command = started(ShellIntent("x", "/", "outputs/call-2"), 2, "Bash")
+    settled = settle([edit, command], session_directory=session, boot_id="", claim=False)
+    assert [one.resolution.verdict for one in settled] == ["not_applied", "not_applied"]
+    assert {file.name for file in tmp_path.iterdir()} == {"a", temporary.name}
+
+
 # --- weird files and damaged intents ---------------------------------------------------------
 
 

@@ -75,9 +75,15 @@ def path_of(change: Change) -> bytes:
 
 
 def settle_files(
-    calls: Sequence[tuple[str, FileChangeIntent]], read_blob: Callable[[str], bytes] | None
+    calls: Sequence[tuple[str, FileChangeIntent]],
+    read_blob: Callable[[str], bytes] | None,
+    *,
+    clean: bool,
 ) -> Mapping[str, list[FileVerdict]]:
-    """The verdict of every change of every call, which must be given in start order."""
+    """The verdict of every change of every call, which must be given in start order.
+
+    With `clean`, temporary files that the calls left behind are removed.
+    """
     chains: dict[bytes, list[tuple[str, Change]]] = {}
     verdicts: dict[str, list[FileVerdict]] = {call_id: [] for call_id, _ in calls}
     for call_id, intent in calls:
@@ -89,7 +95,7 @@ def settle_files(
             else:
                 chains.setdefault(path, []).append((call_id, change))
     for path, chain in chains.items():
-        removed = [_remove_temporary(path, call_id) for call_id, _ in chain]
+        removed = [clean and _remove_temporary(path, call_id) for call_id, _ in chain]
         settled = _settle_path(path, [change for _, change in chain], read_blob)
         for (call_id, _), verdict, was_removed in zip(chain, settled, removed, strict=True):
             verdicts[call_id].append(

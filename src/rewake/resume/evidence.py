@@ -77,6 +77,7 @@ def settle(
     files = settle_files(
         [(c.call_id, c.intent) for c in started if isinstance(c.intent, FileChangeIntent)],
         read_blob,
+        clean=claim,
     )
     hooks = verify or {}
     where = _Here(session_directory, boot_id, by, claim)
