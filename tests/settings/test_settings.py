@@ -124,3 +124,15 @@ def test_importing_settings_stays_cheap() -> None:
     loaded = subprocess.run(command, capture_output=True, text=True, check=True)
     heavy = {"pydantic_ai", "rich", "typer", "asyncio", "anyio", "pathspec"}
     assert heavy.isdisjoint(loaded.stdout.split())
+
+
+def test_a_file_that_comes_with_a_clone_cannot_switch_permissions_off(tmp_path: Path) -> None:
+    shared = tmp_path / "project" / ".rewake" / "settings.json"
+    shared.parent.mkdir(parents=True)
+    shared.write_text('{"permissions": {"mode": "bypass"}}')
+    with pytest.raises(SettingsError, match=r"settings\.json, permissions\.mode"):
+        load_settings(tmp_path / "home", tmp_path / "project")
+    shared.with_name("settings.local.json").write_text(shared.read_text())
+    shared.unlink()
+    settings = load_settings(tmp_path / "home", tmp_path / "project")
+    assert settings.permissions.mode == "bypass"

@@ -5,6 +5,7 @@ The rules kept here:
 - A key that this version doesn't know is left alone, so that one file serves several versions.
 - Lists of permission rules add up; everything else is overridden by the nearer file.
 - An error names the file and the key. Nothing is guessed and nothing is written.
+- A project's shared file comes with a clone, so it can't switch permissions off.
 """
 
 from __future__ import annotations
@@ -64,9 +65,13 @@ def load_settings(
     Raises SettingsError for a file or a value that can't be used.
     """
     merged: JsonObject = {}
-    for file in settings_files(home, project):
+    files = settings_files(home, project)
+    _, shared, _ = files
+    for file in files:
         given = _read(file)
         _check(given, str(file))
+        if file == shared:
+            _check_shared(given, file)
         merged = _merge(merged, given)
     if overrides:
         given = {key: value for key, value in overrides.items() if value is not None}
@@ -131,6 +136,14 @@ def _check(given: Mapping[str, object], source: str) -> None:
                 f"In {source}, {key} can't be used: expected a number above 0, got {value}.",
                 remedy="Correct the value or remove the key.",
             )
+
+
+def _check_shared(given: JsonObject, file: Path) -> None:
+    if msgspec.convert(given, Settings).permissions.mode == "bypass":
+        raise SettingsError(
+            f"In {file}, permissions.mode can't be bypass: that file comes with the project.",
+            remedy=f"Remove it there; set it in {LOCAL_FILE_NAME} or by --permission-mode.",
+        )
 
 
 def _merge(under: JsonObject, over: Mapping[str, object]) -> JsonObject:
