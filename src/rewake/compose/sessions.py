@@ -149,7 +149,7 @@ def resume(
     with Transcript(paths.transcript) as reader:
         loaded = load(reader, at.blobs(paths))
     calls = open_calls(loaded.state)
-    settlements = _settle(at, paths, calls, dict(verify or {}))
+    settlements = _settle(at, paths, calls, dict(verify or {}), claim=False)
     lost = lost_changes(loaded.state.world.written, boot_id())
     return _resume_state(paths.session_id, loaded, calls, settlements, lost)
 
@@ -491,7 +491,12 @@ def open_calls(state: SessionState) -> dict[str, OpenCall]:
 
 
 def _settle(
-    at: Place, paths: SessionPaths, calls: dict[str, OpenCall], verify: dict[str, Verify]
+    at: Place,
+    paths: SessionPaths,
+    calls: dict[str, OpenCall],
+    verify: dict[str, Verify],
+    *,
+    claim: bool = True,
 ) -> list[Settlement]:
     return settle(
         list(calls.values()),
@@ -499,6 +504,7 @@ def _settle(
         boot_id=boot_id(),
         verify=verify,
         read_blob=at.blobs(paths).get,
+        claim=claim,
     )
 
 
