@@ -146,8 +146,7 @@ def resume(
     """
     at = place(project, home)
     paths = find_session(at, session)
-    with Transcript(paths.transcript) as reader:
-        loaded = load(reader, at.blobs(paths))
+    loaded = _load(at, paths)
     calls = open_calls(loaded.state)
     settlements = _settle(at, paths, calls, dict(verify or {}), claim=False)
     lost = lost_changes(loaded.state.world.written, boot_id())
@@ -315,11 +314,13 @@ def _open_existing(at: Place, paths: SessionPaths, asked: _Asked, options: _Opti
         lock = stack.enter_context(_lock(at, paths))
         if options.sync:
             at.layout.make_durable(paths, at.disk)
-        # Opening seals a torn tail, so a whole record that only lacks its newline is loaded too.
+        # Before anything is changed: a transcript of a newer version is refused here.
+        loaded = _load(at, paths)
         appender = Appender(paths.transcript, at.disk, sync=options.sync)
         stack.callback(appender.close)
-        with Transcript(paths.transcript) as reader:
-            loaded = load(reader, at.blobs(paths))
+        if appender.sealed is not None:
+            # A whole record that only lacked its newline is there now, or one more corrupt line.
+            loaded = _load(at, paths)
         calls = open_calls(loaded.state)
         settle_running(calls.values(), paths.directory, boot_id(), asked.on_running)
         settlements = _settle(at, paths, calls, options.verify)
@@ -345,6 +346,11 @@ def _open_existing(at: Place, paths: SessionPaths, asked: _Asked, options: _Opti
         stack.pop_all()
     session.on_close(lock.release)
     return session
+
+
+def _load(at: Place, paths: SessionPaths) -> Loaded:
+    with Transcript(paths.transcript) as reader:
+        return load(reader, at.blobs(paths))
 
 
 def _lock(at: Place, paths: SessionPaths) -> SessionLock:

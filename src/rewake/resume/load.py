@@ -185,10 +185,14 @@ class _Loader:
             return None
         recalled = list(self._recall(event_ids))
         try:
-            return SessionState.restore(anchor, recalled, fold_version=self.fold_version)
+            state = SessionState.restore(anchor, recalled, fold_version=self.fold_version)
         except ValueError as error:
             self.damage.append(Damage("unusable_checkpoint", anchor.offset, str(error)))
             return None
+        if state.world.run is not None:
+            # Its line may stand before the checkpoint, where nothing is read.
+            _refuse_newer(state.world.run, anchor.session_id)
+        return state
 
     def _listed(self, history: History) -> list[str] | None:
         """All ids that a history names, those of its bases first; None if a base can't be read."""
@@ -317,10 +321,14 @@ def inflate(event: Event, blobs: BlobReader) -> tuple[Event, Damage | None]:
 
 def refuse_newer(event: Event) -> None:
     """Raise UnreadableVersionError if this line says that readers like this one must not go on."""
-    payload = event.payload
-    if isinstance(payload, SessionStart | RunStart) and payload.min_reader_version > READER_VERSION:
+    if isinstance(event.payload, SessionStart | RunStart):
+        _refuse_newer(event.payload, event.session_id)
+
+
+def _refuse_newer(payload: SessionStart | RunStart, session_id: str) -> None:
+    if payload.min_reader_version > READER_VERSION:
         raise UnreadableVersionError(
-            f"Session {event.session_id} needs a reader of version {payload.min_reader_version}; "
+            f"Session {session_id} needs a reader of version {payload.min_reader_version}; "
             f"this Rewake reads version {READER_VERSION}.",
             remedy="Upgrade Rewake to open it; nothing was changed.",
         )
