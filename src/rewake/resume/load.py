@@ -24,6 +24,7 @@ from rewake.model.events import (
     READER_VERSION,
     Event,
     History,
+    Rewind,
     RunStart,
     SessionStart,
     Spilled,
@@ -138,6 +139,9 @@ class _Loader:
             if checkpoint is not None and checkpoint.fold_version == self.fold_version:
                 later.reverse()
                 return event, self._unique(later)
+            if isinstance(event.payload, Rewind):
+                # What follows it hangs under its target, so without its checkpoint it isn't linear.
+                return None, []
             later.append(event)
         return None, []
 
