@@ -99,7 +99,7 @@ def _describe(paths: SessionPaths, blobs: BlobReader, disk: Disk) -> SessionInfo
     with Transcript(paths.transcript) as reader:
         _read_head(reader, facts)
         newest = _read_tail(reader, facts)
-        if newest is not None and facts.terminal is None and stat.st_size > _HEAD_BYTES:
+        if newest is not None and facts.terminal is None:
             _read_active(reader, blobs, facts)
     writer = holder(paths.lock, disk) if paths.lock.exists() else None
     updated = datetime.fromtimestamp(stat.st_mtime, UTC).isoformat(timespec="seconds")
