@@ -328,6 +328,7 @@ def _open_existing(at: Place, paths: SessionPaths, asked: _Asked, options: _Opti
         if asked.on_unknown == "stop":
             _stop_if_unknown(paths.session_id, settlements)
         session = _session(at, paths, loaded.state, options, appender)
+        session.checkpoint_is_behind(loaded.since_checkpoint, loaded.bytes_since_checkpoint)
         stack.callback(session.close)
         session.resumed = _resume_state(paths.session_id, loaded, calls, settlements, lost)
         if loaded.newest is None:

@@ -127,6 +127,11 @@ class Session:
         self._checkpoint_size = file.size if file is not None else 0
         self.recorder = make_recorder(self._fold)
 
+    def checkpoint_is_behind(self, events: int, size: int) -> None:
+        """Say how many events and bytes stand after the newest checkpoint of the file as opened."""
+        self._since_checkpoint = events
+        self._checkpoint_size -= size
+
     def _fold(self, event: Event) -> None:
         """The recorder calls this with each event, in order, under its mutex."""
         target, self._rewound = self._rewound, None
