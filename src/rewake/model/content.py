@@ -14,7 +14,7 @@ import msgspec
 JsonObject = dict[str, Any]
 
 
-class Block(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"):
+class Block(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", gc=False):
     """Base of all content blocks."""
 
 

@@ -17,7 +17,7 @@ EVENTS_MAX: Final = 1024  # a busy 100 ms; more only adds latency to the write t
 BYTES_MAX: Final = 1 << 20  # one write of this size costs about as much per byte as a larger one
 
 
-class Entry(msgspec.Struct):
+class Entry(msgspec.Struct, gc=False):
     """One event and the bytes of its payload. `message` is set while late usage may change both."""
 
     event: Event

@@ -58,7 +58,7 @@ class Answer(msgspec.Struct, frozen=True):
     verdict: Verdict | None = None
 
 
-class Entry(msgspec.Struct):
+class Entry(msgspec.Struct, gc=False):
     """A message with the answers to its calls, one place a call in call order.
 
     A note tells of a call whose answer had been sealed or compacted away. `answers_to` is set in a
