@@ -230,8 +230,11 @@ def demo(
         typer.Option("-m", "--model", help="Another model than the embedded one.", metavar="MODEL"),
     ] = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Leave the scratch project where it is.")
-    ] = False,
+        bool,
+        typer.Option(
+            "--keep/--no-keep", help="Leave the scratch project for going on with it, or remove it."
+        ),
+    ] = True,
 ) -> int:
     """Watch an agent being killed in the middle of an edit and wake up. No key, no network."""
     from rewake.cli.demo import run_demo

@@ -94,17 +94,8 @@ class TextReporter:
             self._in_line = not text.endswith("\n")
 
 
-class SilentReporter(TextReporter):
-    """For JSON: stdout carries JSON only; remarks and warnings still go to stderr."""
-
-    def on_answer(self, reply: Reply) -> None:
-        """It is in the result."""
-
-    def on_call(self, tool_name: str, prepared: Prepared) -> None:
-        """It is in the events."""
-
-    def on_result(self, tool_name: str, text: str, *, is_error: bool) -> None:
-        """It is in the events."""
+class JsonReporter(TextReporter):
+    """For JSON: the answer is in the result on stdout; remarks still go to stderr."""
 
     def answer(self, text: str) -> None:
         """It is in the result."""

@@ -17,7 +17,7 @@ from rewake.cli.jsonout import event_object, print_json
 from rewake.cli.opening import Agent, open_agent, resumed_project
 from rewake.cli.options import AgentChoices, OutputFormat
 from rewake.cli.prompting import full_prompt
-from rewake.cli.reporting import SilentReporter, TextReporter
+from rewake.cli.reporting import JsonReporter, TextReporter
 from rewake.cli.results import result_object
 from rewake.cli.resumed import sentences
 from rewake.cli.running import exit_code, run_prompt
@@ -94,7 +94,7 @@ async def _closed(agent: Agent) -> RewakeError | None:
 def _reporter(output: OutputFormat) -> TextReporter:
     if output == "text":
         return TextReporter(streams=sys.stdout.isatty())
-    return SilentReporter()
+    return JsonReporter()
 
 
 def tell_resumed(state: ResumeState, reporter: TextReporter) -> None:
