@@ -11,7 +11,9 @@ Everything public is named here and loaded when it is first used, so `import rew
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from rewake.version import VERSION as __version__  # noqa: N811  # the name tools look for
@@ -158,9 +160,28 @@ def __getattr__(name: str) -> object:
     if home is None:
         raise AttributeError(f"module 'rewake' has no attribute {name!r}")
     value: object = getattr(import_module(home), name)
-    globals()[name] = value
+    globals()[name] = value  # found here the next time
     return value
 
 
 def __dir__() -> list[str]:
     return list(__all__)
+
+
+class _Package(ModuleType):
+    """This package: `rewake.resume` is the function, also once the sub-package of that name is loaded.
+
+    The import system sets a sub-package as an attribute of its parent, which would hide the function.
+    """
+
+    @property
+    def resume(self) -> object:
+        """See `rewake.compose.sessions.resume`."""
+        return __getattr__("resume")
+
+    @resume.setter
+    def resume(self, value: object) -> None:
+        """Leave it as it is."""
+
+
+sys.modules[__name__].__class__ = _Package
