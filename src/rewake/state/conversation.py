@@ -308,8 +308,12 @@ class Conversation:
         ]
 
     def _based_on(self, event_id: str, checkpoint: Checkpoint, fold_version: int) -> None:
-        """Later checkpoints may refer to this one instead of listing its events again."""
-        if checkpoint.fold_version == fold_version:
+        """Later checkpoints may refer to this one instead of listing its events again.
+
+        One that lists nothing is skipped: the bases that a resume has to read are then as many as
+        there are messages at most, not as many as side records made checkpoints necessary.
+        """
+        if checkpoint.fold_version == fold_version and checkpoint.history.event_ids:
             self.base = event_id
             self.since = []
 
