@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -104,6 +104,17 @@ def text_of(message: rewake.ViewMessage) -> str:
     return "\n".join([plain_text(message.content), *(plain_text(r.content) for r in results)])
 
 
+def break_off(action: rewake.Action, error: BaseException, effect: Callable[[], object]) -> None:
+    """An action whose body raises `error` after its effect."""
+    with action:
+        effect()
+        raise error
+
+
+def nothing() -> None:
+    """No effect."""
+
+
 def snapshot(directory: Path) -> dict[str, tuple[int, int, bytes]]:
     """Mode, time of change and content of everything below a directory."""
     found = {}
@@ -112,5 +123,3 @@ def snapshot(directory: Path) -> dict[str, tuple[int, int, bytes]]:
         content = path.read_bytes() if path.is_file() else b""
         found[str(path.relative_to(directory))] = (status.st_mode, status.st_mtime_ns, content)
     return found
-
-

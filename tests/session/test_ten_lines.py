@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import inspect
 import threading
 from pathlib import Path
@@ -43,6 +44,12 @@ def test_a_home_made_loop_is_durable_in_ten_lines(home: Path, project: Path) -> 
     assert (found.pending, found.uncertain, found.damage) == ((), (), ())
     assert found.terminal is not None
     assert found.terminal.reason == "done"
+
+
+@pytest.mark.xfail(reason="the sub-package rewake.resume takes the function's place")
+def test_the_public_names_stay_what_they_are_once_everything_is_imported() -> None:
+    importlib.import_module("rewake.resume.load")
+    assert callable(rewake.resume)
 
 
 def test_the_next_run_goes_on_in_the_same_transcript(open_session: Open) -> None:
@@ -135,10 +142,9 @@ def test_concurrent_tasks_of_the_async_twin_keep_their_answers_apart(open_sessio
     assert told == [rewake.Text(f"answer to tool_{number}") for number in range(5)]
 
 
+NAMES = "user assistant append amend transition metadata terminal checkpoint rewind action view"
 PAIRS = [
-    (getattr(rewake.Session, name), getattr(rewake.AsyncSession, name))
-    for name in ("user", "assistant", "append", "amend", "transition", "metadata", "terminal")
-    + ("checkpoint", "rewind", "action", "view", "flush", "commit", "close")
+    (getattr(rewake.Session, name), getattr(rewake.AsyncSession, name)) for name in NAMES.split()
 ]
 
 
