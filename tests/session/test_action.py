@@ -191,6 +191,19 @@ def test_the_same_provider_id_in_every_turn_keeps_its_answers_apart(open_session
     assert len(set(ids)) == 6
 
 
+def test_calls_of_one_id_that_run_side_by_side_take_places_of_their_own(
+    open_session: Open,
+) -> None:
+    with open_session() as session:
+        session.user("go")
+        calls = [rewake.ToolCall("call_1", "read", {"n": n}) for n in range(4)]
+        session.assistant([*calls, calls[3]])
+        actions = [session.action(call) for call in [calls[2], calls[0], calls[3], *calls[1::2]]]
+        for action in actions:
+            action.start()
+        assert [action.index for action in actions] == [2, 0, 3, 1, 4]
+
+
 HOSTILE = ["../x", "../../../../etc/passwd", "a/b", "", ".", "\x00", "\ud800", "x" * 300, "call_1"]
 
 

@@ -57,7 +57,8 @@ IntentLike = Intent | FileChange | Sequence[FileChange] | None
 class Action:
     """A call that hasn't ended. Made by `Session.action`; use it with `with` or `async with`.
 
-    `call_id` is unique and safe as a file name; it is set from `request` on.
+    `call_id` is unique and safe as a file name; it is set from `request` on, and so are
+    `message_id` and `index` where they were not given: the call of a message that this is.
     """
 
     session: Session
@@ -75,7 +76,12 @@ class Action:
     def request(self) -> str:
         """Record that the call was asked for; returns `call_id`. Durable with the next barrier."""
         if self.state == "new":
-            event = self.session.record(self._phase("requested", arguments=self.arguments))
+            # Two actions with one provider id must not take the same place, from any thread.
+            with self.session.recorder.held():
+                if self.message_id is None:
+                    self.message_id, self.index = self.session.place_of(self)
+                arguments = self.arguments if self.message_id is None else None
+                event = self.session.record(self._phase("requested", arguments=arguments))
             self.call_id = event.event_id
             self.state = "requested"
         return self.call_id

@@ -308,8 +308,6 @@ class Session:
         """
         name = call if isinstance(call, str) else call.name
         provider_id = call_id if isinstance(call, str) else call.provider_call_id
-        if message_id is None:
-            message_id, index = self._place(provider_id, name)
         if arguments is None and isinstance(call, ToolCall):
             arguments = call.arguments
         return Action(
@@ -318,12 +316,15 @@ class Session:
             provider_call_id=provider_id,
             message_id=message_id,
             index=index or 0,
-            arguments=arguments if message_id is None else None,
+            arguments=arguments,
             intent=intent,
         )
 
-    def _place(self, provider_call_id: str, name: str) -> tuple[str | None, int]:
-        """Which call of the newest assistant message has this id and wasn't asked for yet."""
+    def place_of(self, action: Action) -> tuple[str | None, int]:
+        """Which call of the newest assistant message an action is, of those not asked for yet.
+
+        Where ids repeat, the arguments tell the calls apart, then their order.
+        """
         entry = self.state.conversation.last_assistant()
         if entry is None:
             return None, 0
@@ -332,11 +333,15 @@ class Session:
             for call in self.state.world.calls.values()
             if call.message_id == entry.message_id
         }
-        for index, call in enumerate(tool_calls(entry.message)):
-            is_free = index not in taken and entry.answers[index] is None
-            if is_free and (call.provider_call_id, call.name) == (provider_call_id, name):
-                return entry.message_id, index
-        return None, 0
+        wanted = (action.provider_call_id, action.tool_name)
+        free = [
+            (call.arguments != action.arguments, index)
+            for index, call in enumerate(tool_calls(entry.message))
+            if index not in taken
+            and entry.answers[index] is None
+            and (call.provider_call_id, call.name) == wanted
+        ]
+        return (entry.message_id, min(free)[1]) if free else (None, 0)
 
     def frozen_intent(self, intent: IntentLike) -> Intent:
         """The recorded form of an intent; the contents that it names are durable blobs on return."""
