@@ -213,6 +213,11 @@ def python(code: str, *arguments: str) -> list[str]:
     return [sys.executable, "-c", code, *arguments]
 
 
+def command(*arguments: str) -> list[str]:
+    """The `rewake` command as this environment installed it."""
+    return [str(Path(sys.executable).with_name("rewake")), *arguments]
+
+
 # --- output ----------------------------------------------------------------------------------
 
 

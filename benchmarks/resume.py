@@ -8,6 +8,7 @@ in side records.
 from __future__ import annotations
 
 import json
+import os
 import statistics
 import subprocess
 from pathlib import Path
@@ -19,6 +20,7 @@ from benchmarks.harness import (
     Figure,
     Setting,
     Target,
+    command,
     median_of,
     python,
     run_process,
@@ -108,6 +110,11 @@ def _state(setting: Setting, built: BuiltTranscript, name: str) -> list[Figure]:
         (lambda: run_process(python(_RESUME, *asked)), lambda: run_process(python("pass"))),
         setting.sizes.processes,
     )
+    shown = ("show", built.session_id, "--json", "--cwd", str(built.project))
+    environ = {**os.environ, "REWAKE_HOME": str(built.home)}
+    (showing,) = median_of(
+        (lambda: run_process(command(*shown), environ),), setting.sizes.processes
+    )
     figures = [
         Figure(
             f"{name}: in the process",
@@ -125,6 +132,14 @@ def _state(setting: Setting, built: BuiltTranscript, name: str) -> list[Figure]:
         Figure(
             f"{name}: a whole process",
             whole * _MS,
+            "ms",
+            _WHOLE_PROCESS_MS,
+            bare * _MS,
+            "python -c pass",
+        ),
+        Figure(
+            f"{name}: rewake show --json",
+            showing * _MS,
             "ms",
             _WHOLE_PROCESS_MS,
             bare * _MS,
