@@ -9,7 +9,6 @@ from tests.session.conftest import Open
 from tests.session.helpers import events_of, loaded, said, transcript_of
 
 import rewake
-from rewake.compose.sessions import resume
 from rewake.log.scan import Transcript
 from rewake.model.codec import seal_line
 
@@ -75,7 +74,7 @@ def test_a_bad_line_in_the_middle_is_reported_and_everything_around_it_stays(
     lines = lines_of(transcript)
     offset = sum(len(line) + 1 for line in lines[:3])
     put(transcript, [*lines[:3], BAD_LINES[kind], *lines[3:]])
-    found = resume("s", project=project, home=home)
+    found = rewake.resume("s", project=project, home=home)
     assert [(item.kind, item.offset) for item in found.damage] == [("corrupt_line", offset)]
     with open_session(resume="s") as session:
         assert said(session) == ["one", "two", "three"]

@@ -18,7 +18,6 @@ from tests.session.helpers import (
 )
 
 import rewake
-from rewake.compose.sessions import resume
 from rewake.errors import UnreadableVersionError
 from rewake.model.events import RunStart
 
@@ -209,11 +208,13 @@ wait(edit.call_id)
 def test_looking_at_a_session_writes_nothing(home: Path, project: Path) -> None:
     with child(LOOK, home, project):
         running = snapshot(home), snapshot(project)
-        resume("s", project=project, home=home)  # the agent lives: nothing of its may be touched
+        rewake.resume(
+            "s", project=project, home=home
+        )  # the agent lives: nothing of its may be touched
         rewake.sessions(project, home=home)
         assert (snapshot(home), snapshot(project)) == running
     before = snapshot(home), snapshot(project)
-    found = resume("s", project=project, home=home)
+    found = rewake.resume("s", project=project, home=home)
     rewake.sessions(project, home=home)
     assert (snapshot(home), snapshot(project)) == before
     assert [item.resolution.verdict for item in found.uncertain] == ["not_applied", "not_applied"]
@@ -227,7 +228,7 @@ def test_looking_leaves_the_temporary_file_of_an_edit_that_is_being_made(
     with child(LOOK, home, project) as call_id:
         temporary = project / f".rewake-{call_id}.tmp"
         temporary.write_text("new")
-        resume("s", project=project, home=home)
+        rewake.resume("s", project=project, home=home)
         assert temporary.exists()
 
 
@@ -236,7 +237,7 @@ def test_a_look_and_a_resume_come_to_the_same_verdicts(
 ) -> None:
     with child(LOOK, home, project):
         pass
-    looked = resume("s", project=project, home=home)
+    looked = rewake.resume("s", project=project, home=home)
     with open_session(resume="s") as session:
         found = session.resumed
     assert found is not None
@@ -277,7 +278,7 @@ def test_a_session_of_a_newer_rewake_is_refused_and_left_as_it_is(
     before = transcript.read_bytes(), transcript.stat().st_mtime_ns
     for attempt in (
         lambda: open_session(resume="s"),
-        lambda: resume("s", project=project, home=home),
+        lambda: rewake.resume("s", project=project, home=home),
     ):
         with pytest.raises(UnreadableVersionError, match="needs a reader of version 2"):
             attempt()

@@ -13,7 +13,6 @@ from tests.session.conftest import Open
 from tests.session.helpers import events_of, loaded, said, statuses_of, text_of, transcript_of
 
 import rewake
-from rewake.compose.sessions import resume
 
 WRITE = rewake.ToolCall("call_1", "write", {"text": "new"})
 
@@ -39,14 +38,13 @@ def test_a_home_made_loop_is_durable_in_ten_lines(home: Path, project: Path) -> 
                     target.write_text("new")
                     action.complete("Written.")
         session.terminal("done")
-    found = resume(session.session_id, project=project, home=home)
+    found = rewake.resume(session.session_id, project=project, home=home)
     assert [entry.message.role for entry in found.messages] == ["user", "assistant", "assistant"]
     assert (found.pending, found.uncertain, found.damage) == ((), (), ())
     assert found.terminal is not None
     assert found.terminal.reason == "done"
 
 
-@pytest.mark.xfail(reason="the sub-package rewake.resume takes the function's place")
 def test_the_public_names_stay_what_they_are_once_everything_is_imported() -> None:
     importlib.import_module("rewake.resume.load")
     assert callable(rewake.resume)
