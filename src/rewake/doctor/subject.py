@@ -1,0 +1,56 @@
+"""What is checked or repaired: a session in its place under a home, or a bare transcript file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from rewake.log.blobs import BlobStore
+from rewake.log.disk import Disk
+from rewake.log.layout import SessionPaths
+
+_SESSIONS: Final = "sessions"
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A transcript; `session` says where it belongs, None for a file outside of any home.
+
+    `blobs` are the project's, None where nobody knows where they are.
+    """
+
+    transcript: Path
+    session: SessionPaths | None = None
+    blobs: BlobStore | None = None
+
+    @classmethod
+    def of(cls, session: SessionPaths, disk: Disk) -> Self:
+        """A session of a home."""
+        blobs = BlobStore(session.blobs, disk, durable=False)
+        return cls(session.transcript, session, blobs)
+
+    @classmethod
+    def at(cls, path: Path, disk: Disk) -> Self:
+        """What stands at a path: a transcript, or the directory of a session.
+
+        It counts as a session of a home if it lies as one does (format.md, "On disk").
+        """
+        absolute = path.absolute()
+        if absolute.is_dir():
+            absolute = absolute / "transcript.jsonl"
+        directory = absolute.parent
+        session = SessionPaths(directory.parent.parent, directory.name)
+        if directory.parent.name == _SESSIONS and session.transcript == absolute:
+            return cls.of(session, disk)
+        return cls(absolute)
+
+    @property
+    def lock(self) -> Path:
+        """What a writer of this transcript locks."""
+        return self.transcript.parent / "lock"
+
+    @property
+    def name(self) -> str | None:
+        """The session's id as its directory says it."""
+        return self.session.session_id if self.session is not None else None
