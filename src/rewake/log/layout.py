@@ -68,12 +68,12 @@ class SessionPaths:
     @property
     def directory(self) -> Path:
         """The session's own directory."""
-        return self.project / "sessions" / self.session_id
+        return self.project.joinpath("sessions", self.session_id)
 
     @property
     def transcript(self) -> Path:
         """The truth."""
-        return self.directory / _TRANSCRIPT
+        return self.project.joinpath("sessions", self.session_id, _TRANSCRIPT)
 
     @property
     def trace(self) -> Path:
@@ -83,7 +83,7 @@ class SessionPaths:
     @property
     def lock(self) -> Path:
         """Who is writing."""
-        return self.directory / "lock"
+        return self.project.joinpath("sessions", self.session_id, "lock")
 
     @property
     def outputs(self) -> Path:

@@ -13,6 +13,7 @@ The rules kept here:
 from __future__ import annotations
 
 import os
+import stat
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -59,7 +60,7 @@ class Transcript:
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise storage_error(error, path, "open") from error
-        if path.is_dir():
+        if stat.S_ISDIR(os.fstat(self._descriptor).st_mode):
             self.close()
             raise DamagedError(
                 f"{path} is a directory, not a transcript.", remedy="Move it away, then try again."

@@ -17,6 +17,7 @@ from rewake.log.disk import Disk
 from rewake.log.layout import SessionPaths
 from rewake.log.lock import Holder, holder
 from rewake.log.scan import Transcript
+from rewake.model.codec import decode_line
 from rewake.model.content import plain_text
 from rewake.model.events import Event, Message, Metadata, SessionStart, Terminal
 from rewake.resume.load import BlobReader, load
@@ -94,14 +95,15 @@ class _Facts(msgspec.Struct):
 
 
 def _describe(paths: SessionPaths, blobs: BlobReader, disk: Disk) -> SessionInfo:
-    stat = paths.transcript.stat()
+    transcript, lock = paths.transcript, paths.lock
+    stat = transcript.stat()
     facts = _Facts()
-    with Transcript(paths.transcript) as reader:
+    with Transcript(transcript) as reader:
         _read_head(reader, facts)
         newest = _read_tail(reader, facts)
         if newest is not None and facts.terminal is None:
             _read_active(reader, blobs, facts)
-    writer = holder(paths.lock, disk) if paths.lock.exists() else None
+    writer = holder(lock, disk)
     updated = datetime.fromtimestamp(stat.st_mtime, UTC).isoformat(timespec="seconds")
     return SessionInfo(
         session_id=paths.session_id,
@@ -112,13 +114,14 @@ def _describe(paths: SessionPaths, blobs: BlobReader, disk: Disk) -> SessionInfo
         state=_state(facts, writer),
         messages=facts.messages,
         size_bytes=stat.st_size,
-        path=str(paths.transcript),
+        path=str(transcript),
         pid=writer.pid if writer is not None else None,
     )
 
 
 def _read_head(reader: Transcript, facts: _Facts) -> None:
-    for item in reader.forward(block_bytes=_HEAD_BYTES):
+    for offset, line in reader.lines_forward(block_bytes=_HEAD_BYTES):
+        item = decode_line(line, offset)
         if not isinstance(item, Event):
             continue
         payload = item.payload
