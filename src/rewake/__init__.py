@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 from rewake.version import VERSION as __version__  # noqa: N811  # the name tools look for
 
 if TYPE_CHECKING:
-    from rewake.compose.sessions import NEWEST, open_session, resolve, resume, sessions
+    from rewake.compose.place import NEWEST
+    from rewake.compose.sessions import open_session, resolve, resume, sessions
     from rewake.errors import (
         ExitCode,
         InvalidValueError,
@@ -55,7 +56,8 @@ if TYPE_CHECKING:
     from rewake.state.view import ViewMessage
 
 _HOMES = {
-    "rewake.compose.sessions": ("NEWEST", "open_session", "resolve", "resume", "sessions"),
+    "rewake.compose.place": ("NEWEST",),
+    "rewake.compose.sessions": ("open_session", "resolve", "resume", "sessions"),
     "rewake.errors": (
         "ExitCode",
         "InvalidValueError",

@@ -164,6 +164,23 @@ class Layout:
             self.make_durable(paths, disk)
         return paths
 
+    def create_beside(self, paths: SessionPaths, disk: Disk, *, sync: bool) -> None:
+        """The directory of a new session in a project that is there already (a fork's).
+
+        Raises UsageError when the id can't be used or is taken, StorageError.
+        """
+        checked_name(paths.session_id)
+        if paths.transcript.exists():
+            raise UsageError(
+                f"The session {paths.session_id} exists already.", remedy="Choose another id."
+            )
+        try:
+            disk.make_directory(paths.directory, sync=sync)
+        except OSError as error:
+            raise storage_error(error, paths.directory, "create") from error
+        if sync:
+            self.make_durable(paths, disk)
+
     def make_durable(self, paths: SessionPaths, disk: Disk) -> None:
         """Sync every directory from the session's own up to the home's entry.
 

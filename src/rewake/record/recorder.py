@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Final, Literal, NoReturn
+from typing import Final, Literal, NoReturn, TypeGuard
 
 import msgspec
 
@@ -279,7 +279,7 @@ class Recorder:
         event_id = self._ids()
         event = Event(
             event_id,
-            payload.target_id if isinstance(payload, Rewind) else self._previous_id,
+            payload.target_id if _goes_back(payload) else self._previous_id,
             self._next_seq,
             self._timestamp(),
             self._session_id,
@@ -409,3 +409,8 @@ def _spill(encoded: bytes, blobs: BlobSink) -> bytes:
     sha256 = blobs.put(encoded)
     preview = msgspec.Raw(preview_of(encoded))
     return encode_payload(Spilled(SpilledBlob(sha256, len(encoded)), preview))
+
+
+def _goes_back(payload: object) -> TypeGuard[Rewind]:
+    """Whether the conversation goes on from the target; a rewind of files alone leaves it as it is."""
+    return isinstance(payload, Rewind) and payload.scope != "files"

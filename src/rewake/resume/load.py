@@ -16,21 +16,27 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from rewake.errors import StorageError, UnreadableVersionError
+from rewake.errors import StorageError, UnreadableVersionError, UsageError
 from rewake.log.scan import Lookup
 from rewake.model import tree
 from rewake.model.codec import CorruptLine, TornTail, decode_payload
 from rewake.model.events import (
     READER_VERSION,
+    Checkpoint,
     Event,
     History,
+    Message,
     Rewind,
     RunStart,
     SessionStart,
     Spilled,
+    ToolLifecycle,
     Unknown,
 )
+from rewake.resume.lineage import Lineage
+from rewake.state.conversation import Conversation
 from rewake.state.fold import FOLD_VERSION, SessionState, checkpoint_of, history_of
+from rewake.state.world import tool_calls
 
 DamageKind = Literal[
     "torn_tail",
@@ -41,6 +47,7 @@ DamageKind = Literal[
     "missing_event",
     "duplicate_event",
     "foreign_session",
+    "missing_origin",
     "unusable_checkpoint",
 ]
 
@@ -102,13 +109,14 @@ class _Loader:
         self.damage: list[Damage] = []
         self.read = 0
         self.session_id: str | None = None
+        self.lineage = reader if isinstance(reader, Lineage) else None
 
     def run(self) -> Loaded:
         self._first_line()
         anchor, later = self._backward()
         state = self._restore(anchor) if anchor is not None else None
         if state is None:
-            return self._from_root()
+            return self.from_root()
         previous = anchor
         for event in later:
             self._report_gap(previous, event)
@@ -234,10 +242,10 @@ class _Loader:
 
     # --- from the root ----------------------------------------------------------------------
 
-    def _from_root(self) -> Loaded:
+    def from_root(self) -> Loaded:
         """Fold every event: the world in file order, the conversation along the path to the leaf."""
         self.damage = [item for item in self.damage if item.kind == "unusable_checkpoint"]
-        links = ((event.event_id, event.parent_id) for event in self._all(report=False))
+        links = ((event.event_id, self._parent(event)) for event in self._all(report=False))
         drawn = tree.build(links)
         path = set(tree.path(drawn, drawn.leaf))
         gaps = {gap.event_id for gap in drawn.gaps}
@@ -255,13 +263,42 @@ class _Loader:
                 detail = f"event {event.event_id} hangs under {event.parent_id}, which is not here"
                 self.damage.append(Damage("missing_parent", event.offset, detail))
             if event.event_id in path:
-                state.apply(event)
+                state.apply(event, target=self._inherited(event))
             else:
                 state.world.apply(event)
             newest = event
             count += 1
         size = self.reader.size() if self.end is None else self.end
         return Loaded(state, self.damage, self.read, count, size, newest)
+
+    def _parent(self, event: Event) -> str | None:
+        """Where the event hangs in this file; what hangs under an inherited event is a root here."""
+        parent = event.parent_id
+        if parent is not None and self.lineage is not None and self.lineage.is_inherited(parent):
+            return None
+        return parent
+
+    def _inherited(self, event: Event) -> Conversation | None:
+        """The conversation that an event takes over from an ancestor, if it does."""
+        payload = event.payload
+        if self.lineage is None or self.lineage.origin is None:
+            return None
+        if isinstance(payload, SessionStart):
+            inherited = self.lineage.origin.event_id
+        elif isinstance(payload, Rewind) and self._parent(event) != event.parent_id:
+            inherited = event.parent_id or ""
+        else:
+            return None
+        located = self.lineage.locate_in_ancestors(inherited)
+        if located is None:
+            detail = f"event {inherited} of the session it was forked from is gone"
+            self.damage.append(Damage("missing_origin", event.offset, detail))
+            return None
+        reader, target = located
+        end = target.offset + len(target.line) + 1
+        above = _Loader(reader, self.blobs, end, self.fold_version).from_root()
+        self.read += above.events_read
+        return above.state.conversation
 
     def _all(self, *, report: bool) -> Iterator[Event]:
         known = self.damage
@@ -300,7 +337,43 @@ def load_from_root(
     fold_version: int = FOLD_VERSION,
 ) -> Loaded:
     """The same state without using any checkpoint; what `load` is compared with."""
-    return _Loader(reader, blobs, end, fold_version)._from_root()  # noqa: SLF001  # its own module
+    return _Loader(reader, blobs, end, fold_version).from_root()
+
+
+def conversation_at(
+    lineage: Lineage, blobs: BlobReader, target_id: str
+) -> tuple[Conversation, Event]:
+    """The conversation just after an event of a session or of one it was forked from; and the event.
+
+    A message of the model counts together with the answers to its calls, so the event is the last
+    of those. Raises UsageError when there is no such event.
+    """
+    located = lineage.locate(target_id)
+    if located is None:
+        raise UsageError(
+            f"This session has no event {target_id}.",
+            remedy="`rewake show` lists the messages with their ids.",
+        )
+    reader, target = located
+    target = _last_answer(reader, target)
+    end = target.offset + len(target.line) + 1
+    return load(reader, blobs, end=end).state.conversation, target
+
+
+def _last_answer(reader: Lineage, target: Event) -> Event:
+    """The last line that answers a call of this message, as long as nothing else was said between."""
+    if not isinstance(target.payload, Message) or not tool_calls(target.payload):
+        return target
+    last = target
+    for item in reader.transcript.forward(target.offset + len(target.line) + 1):
+        if not isinstance(item, Event):
+            break
+        payload = item.payload
+        if isinstance(payload, Message | Rewind | Checkpoint):
+            break
+        if isinstance(payload, ToolLifecycle) and payload.message_id == target.event_id:
+            last = item if payload.status not in {"requested", "started"} else last
+    return last
 
 
 def inflate(event: Event, blobs: BlobReader) -> tuple[Event, Damage | None]:

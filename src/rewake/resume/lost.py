@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Final
@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 
 from rewake.model.content import JsonObject, Text
-from rewake.model.events import FileState, Outcome, Resolution, Result
+from rewake.model.events import FileChangeIntent, FileState, Outcome, Resolution, Result
 from rewake.resume.evidence import Settlement
 from rewake.state.world import OpenCall, Written
 
@@ -28,15 +28,27 @@ from rewake.state.world import OpenCall, Written
 _LATER_SECONDS: Final = 2.0
 
 
-def lost_changes(written: Mapping[str, Written], boot_id: str) -> list[tuple[OpenCall, Settlement]]:
+def lost_changes(
+    written: Mapping[str, Written], boot_id: str, interrupted: Iterable[OpenCall]
+) -> list[tuple[OpenCall, Settlement]]:
     """The calls whose files no longer have what they wrote, one verdict a path.
 
-    Nothing when the machine wasn't restarted since, or where its boots can't be told apart.
+    A path that an `interrupted` call was changing is left out: that call's own verdict says what is
+    there now. Nothing when the machine wasn't restarted since, or where its boots can't be told
+    apart.
     """
     if not boot_id:
         return []
     found: list[tuple[OpenCall, Settlement]] = []
+    in_doubt = {
+        change.path
+        for call in interrupted
+        if isinstance(call.intent, FileChangeIntent)
+        for change in call.intent.changes
+    }
     for path, known in written.items():
+        if path in in_doubt:
+            continue
         if known.boot_id and known.boot_id != boot_id:
             evidence = _mismatch(Path(path), known)
             if evidence is not None:

@@ -14,7 +14,6 @@ from typing import Final, Protocol, Self
 import msgspec
 
 from rewake.errors import UsageError
-from rewake.log.scan import Transcript
 from rewake.model.content import (
     ContentBlock,
     JsonObject,
@@ -38,8 +37,10 @@ from rewake.model.events import (
     Terminal,
 )
 from rewake.record.recorder import Recorder
+from rewake.resume.branches import newest_rewind
 from rewake.resume.evidence import Settlement, Verify, settle
-from rewake.resume.load import Damage, load
+from rewake.resume.lineage import Lineage
+from rewake.resume.load import Damage, conversation_at
 from rewake.session.action import Action, FileChange, IntentLike, file_change
 from rewake.state.conversation import REQUESTING, Conversation, Entry
 from rewake.state.fold import SessionState
@@ -104,6 +105,7 @@ class Session:
         blobs: Blobs,
         boot_id: str,
         transcript: Path | None = None,
+        lineage: Callable[[], Lineage] | None = None,
         file: Growing | None = None,
         verify: dict[str, Verify] | None = None,
     ) -> None:
@@ -112,6 +114,7 @@ class Session:
         self.root = root
         self.directory = directory
         self.transcript = transcript
+        self._lineage = lineage
         self.state = state
         self.blobs = blobs
         self.resumed: ResumeState | None = None
@@ -258,35 +261,51 @@ class Session:
     def rewind(self, target_id: str) -> str:
         """Take the conversation back to just after the event `target_id`; files stay as they are.
 
-        What followed stays in the transcript as a branch of its own. Returns the id of the rewind;
-        durable on return. Raises UsageError when the event isn't in this session.
+        A model's message counts together with the answers to its calls. What followed stays in the
+        transcript as a branch of its own. Returns the id of the rewind; durable on return. Raises
+        UsageError when the event isn't in this session or one it was forked from.
         """
+        return self._rewind(target_id, undoes=None)
+
+    def _rewind(self, target_id: str, *, undoes: str | None) -> str:
         with self.recorder.held():
-            conversation = self._conversation_at(target_id)
+            conversation, target = self._conversation_at(target_id)
             checkpoint = self.state.checkpoint(conversation=conversation)
             self._rewound = conversation
             try:
-                return self.record(Rewind(target_id, "conversation", checkpoint)).event_id
+                rewind = Rewind(target.event_id, "conversation", checkpoint, undoes)
+                return self.record(rewind).event_id
             finally:
                 # Where nothing was recorded, the next event must not be taken for the rewind.
                 self._rewound = None
 
-    def _conversation_at(self, target_id: str) -> Conversation:
-        if self.transcript is None:
+    def undo_rewind(self) -> str:
+        """Go back to where the newest rewind left; an undo can be undone in the same way.
+
+        Returns the id of the rewind that does it; durable on return. Raises UsageError when
+        nothing was rewound.
+        """
+        with self.recorder.held():
+            self.recorder.flush()
+            with self._reader() as reader:
+                found = newest_rewind(reader)
+            if found is None:
+                raise UsageError("Nothing was rewound in this session.", remedy="There is no undo.")
+            rewind_id, left_id = found
+            return self._rewind(left_id, undoes=rewind_id)
+
+    def _conversation_at(self, target_id: str) -> tuple[Conversation, Event]:
+        self.recorder.flush()
+        with self._reader() as reader:
+            return conversation_at(reader, self.blobs, target_id)
+
+    def _reader(self) -> Lineage:
+        if self._lineage is None:
             raise UsageError(
                 "A session that is kept in memory only can't be rewound.",
                 remedy="Open it with a transcript.",
             )
-        self.recorder.flush()
-        with Transcript(self.transcript) as reader:
-            target = reader.find(target_id)
-            if target is None:
-                raise UsageError(
-                    f"The session {self.session_id} has no event {target_id}.",
-                    remedy="`rewake show` lists the messages with their ids.",
-                )
-            end = target.offset + len(target.line) + 1
-            return load(reader, self.blobs, end=end).state.conversation
+        return self._lineage()
 
     # --- actions -----------------------------------------------------------------------------
 

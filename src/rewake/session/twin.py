@@ -101,6 +101,10 @@ class AsyncSession:
         """See `Session.rewind`."""
         return await _in_thread(lambda: self.sync.rewind(target_id))
 
+    async def undo_rewind(self) -> str:
+        """See `Session.undo_rewind`."""
+        return await _in_thread(self.sync.undo_rewind)
+
     async def terminal(self, reason: str, details: JsonObject | None = None) -> None:
         """See `Session.terminal`."""
         await _in_thread(lambda: self.sync.terminal(reason, details))

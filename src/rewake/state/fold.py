@@ -49,7 +49,8 @@ class SessionState:
         """Fold the next event of the file in.
 
         For a rewind of the conversation, `target` is the conversation at the event it goes back
-        to; without it, `event` must be on the path that is being folded from the root.
+        to, and for the first line of a fork the conversation at the event where it was forked;
+        without it, `event` must be on the path that is being folded from the root.
         """
         if target is not None:
             self.conversation = target

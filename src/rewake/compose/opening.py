@@ -1,0 +1,295 @@
+"""Opens sessions for writing: new ones, recorded ones, forks, and ones that leave nothing behind."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rewake.compose.place import Place
+from rewake.compose.waking import load_session, open_calls, wake
+from rewake.errors import StorageError, UsageError
+from rewake.log.appender import Appender
+from rewake.log.disk import Disk
+from rewake.log.layout import SessionPaths
+from rewake.log.lock import SessionLock, boot_id, this_process
+from rewake.model.events import Event, ForkOrigin, RunStart, SessionStart
+from rewake.model.ids import IdGenerator
+from rewake.record.lines import Timestamps
+from rewake.record.recorder import Durability, Recorder
+from rewake.record.sinks import Sink
+from rewake.record.trace import TraceSink
+from rewake.resume.evidence import Verify
+from rewake.resume.lineage import Lineage
+from rewake.resume.load import conversation_at, load
+from rewake.resume.running import OnRunning, settle_running
+from rewake.session.core import Session
+from rewake.state.conversation import Conversation
+from rewake.state.fold import SessionState
+from rewake.state.world import World
+from rewake.version import VERSION
+
+OnUnknown = Literal["tell", "stop"]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What to do with calls that evidence doesn't settle, and with commands that still run."""
+
+    on_unknown: OnUnknown
+    on_running: OnRunning
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a caller chose for the run."""
+
+    durability: Durability
+    model: str
+    permission_mode: str
+    verify: dict[str, Verify]
+    on_recorded: Callable[[Event], None] | None
+    trace: bool
+
+    @property
+    def sync(self) -> bool:
+        return self.durability == "disk"
+
+    def run(self, at: Place, generation: int) -> RunStart:
+        return RunStart(
+            generation=generation,
+            host=os.uname().nodename if hasattr(os, "uname") else "",
+            boot_id=boot_id(),
+            pid=os.getpid(),
+            app_version=VERSION,
+            cwd=str(at.root),
+            model=self.model,
+            permission_mode=self.permission_mode,
+        )
+
+
+def open_new(at: Place, session_id: str | None, options: Options) -> Session:
+    """A new session, its first lines recorded."""
+    chosen = session_id or at.ids()()
+    state = SessionState()
+    if options.durability == "memory":
+        return _in_memory(at, chosen, state, options)
+    paths = at.layout.create_session(at.root, chosen, at.disk, sync=options.sync)
+    with ExitStack() as stack:
+        lock = stack.enter_context(_lock(at, paths))
+        appender = Appender(paths.transcript, at.disk, sync=options.sync)
+        session = _session(at, paths, state, options, appender)
+        stack.callback(session.close)
+        session.record(SessionStart(project={"root": str(at.root)}))
+        session.record(options.run(at, 1))
+        stack.pop_all()
+    session.on_close(lock.release)
+    return session
+
+
+def open_existing(at: Place, paths: SessionPaths, asked: Asked, options: Options) -> Session:
+    """A recorded session, its interrupted calls settled and that recorded. Durable on return."""
+    if options.durability == "memory":
+        raise UsageError(
+            "A recorded session can't be resumed without recording.",
+            remedy="Leave out --no-session-persistence.",
+        )
+    with ExitStack() as stack:
+        lock = stack.enter_context(_lock(at, paths))
+        if options.sync:
+            at.layout.make_durable(paths, at.disk)
+        # Before anything is changed: a transcript of a newer version is refused here.
+        loaded = load_session(at, paths)
+        appender = Appender(paths.transcript, at.disk, sync=options.sync)
+        stack.callback(appender.close)
+        if appender.sealed is not None:
+            # A whole record that only lacked its newline is there now, or one more corrupt line.
+            loaded = load_session(at, paths)
+        running = open_calls(loaded.state).values()
+        settle_running(running, paths.directory, boot_id(), asked.on_running)
+        waking = wake(at, paths, loaded, options.verify)
+        if asked.on_unknown == "stop":
+            waking.stop_if_unknown(paths.session_id)
+        session = _session(at, paths, loaded.state, options, appender)
+        session.checkpoint_is_behind(loaded.since_checkpoint, loaded.bytes_since_checkpoint)
+        stack.callback(session.close)
+        session.resumed = waking.resume_state(paths.session_id)
+        if loaded.newest is None:
+            session.record(SessionStart(project={"root": str(at.root)}))
+        session.record(options.run(at, loaded.state.world.generation + 1))
+        waking.record(session)
+        session.commit()
+        stack.pop_all()
+    session.on_close(lock.release)
+    return session
+
+
+def open_fork(
+    at: Place, origin: SessionPaths, target_id: str | None, session_id: str | None, options: Options
+) -> Session:
+    """A new session that goes on from `target_id` of another (None: from its end).
+
+    The origin is only read, also while somebody writes it; its events are shared by reference, so
+    a fork costs the same whatever its origin's size. It lives beside its origin.
+    """
+    with at.lineage(origin) as reader:
+        conversation, forked_from, title = _fork_point(at, origin, reader, target_id)
+    paths = SessionPaths(origin.project, session_id or at.ids()())
+    at.layout.create_beside(paths, at.disk, sync=options.sync)
+    state = SessionState(conversation, World())
+    checkpoint = state.checkpoint()
+    with ExitStack() as stack:
+        lock = stack.enter_context(_lock(at, paths))
+        appender = Appender(paths.transcript, at.disk, sync=options.sync)
+        session = _session(at, paths, state, options, appender, after=forked_from.event_id)
+        stack.callback(session.close)
+        project = {"root": str(at.root)}
+        session.record(
+            SessionStart(project=project, forked_from=forked_from, checkpoint=checkpoint)
+        )
+        session.record(options.run(at, 1))
+        session.metadata(title=f"{title} (fork)" if title else None)
+        stack.pop_all()
+    session.on_close(lock.release)
+    return session
+
+
+def _fork_point(
+    at: Place, origin: SessionPaths, reader: Lineage, target_id: str | None
+) -> tuple[Conversation, ForkOrigin, str]:
+    """The conversation at the target, the event it is forked from, and the origin's title."""
+    loaded = load(reader, at.blobs(origin))
+    title = loaded.state.world.title
+    if target_id is None:
+        if loaded.newest is None:
+            raise UsageError(
+                f"The session {origin.session_id} is empty.", remedy="Start a new one instead."
+            )
+        forked_from = ForkOrigin(origin.session_id, loaded.newest.event_id)
+        return loaded.state.conversation, forked_from, title
+    conversation, target = conversation_at(reader, at.blobs(origin), target_id)
+    return conversation, ForkOrigin(target.session_id, target.event_id), title
+
+
+def _lock(at: Place, paths: SessionPaths) -> SessionLock:
+    now = Timestamps(at.clock_ns)()
+    return SessionLock(paths.lock, at.disk, this_process(now, " ".join(sys.argv[:1])))
+
+
+def _session(
+    at: Place,
+    paths: SessionPaths,
+    state: SessionState,
+    options: Options,
+    appender: Appender,
+    *,
+    after: str | None = None,
+) -> Session:
+    """`after` is an event that this session's ids must come after (the one it was forked from)."""
+    ids: IdGenerator = at.ids()
+    if after is not None:
+        ids.seed(after)
+    blobs = at.blobs(paths, durable=options.sync)
+    sinks: tuple[Sink, ...] = _trace(paths, at.disk) if options.trace else ()
+    run_id = ids()
+
+    def recorder(fold: Callable[[Event], None]) -> Recorder:
+        return Recorder(
+            session_id=paths.session_id,
+            run_id=run_id,
+            durability=options.durability,
+            ids=ids,
+            fold=fold,
+            transcript=appender,
+            blobs=blobs,
+            sinks=sinks,
+            on_recorded=options.on_recorded,
+            clock_ns=at.clock_ns,
+        )
+
+    return Session(
+        session_id=paths.session_id,
+        run_id=run_id,
+        root=at.root,
+        directory=paths.directory,
+        state=state,
+        make_recorder=recorder,
+        blobs=blobs,
+        boot_id=boot_id(),
+        transcript=paths.transcript,
+        lineage=lambda: at.lineage(paths),
+        file=appender,
+        verify=options.verify,
+    )
+
+
+def _trace(paths: SessionPaths, disk: Disk) -> tuple[Sink, ...]:
+    """The trace is best effort: without it the session goes on."""
+    try:
+        return (TraceSink(paths.trace, disk),)
+    except StorageError as error:
+        print(f"rewake: no trace is written: {error}", file=sys.stderr)  # noqa: T201  # best effort, said once
+        return ()
+
+
+class MemoryBlobs:
+    """Contents of a session that leaves nothing behind."""
+
+    def __init__(self) -> None:
+        self._contents: dict[str, bytes] = {}
+
+    def put(self, data: bytes) -> str:
+        """Keep `data` as long as this object lives."""
+        sha256 = hashlib.sha256(data).hexdigest()
+        self._contents[sha256] = data
+        return sha256
+
+    def get(self, sha256: str) -> bytes:
+        """The bytes. Raises StorageError when they are not there."""
+        try:
+            return self._contents[sha256]
+        except KeyError:
+            raise StorageError(
+                f"There is no content {sha256}.", path="", remedy="Keep it first."
+            ) from None
+
+
+def _in_memory(at: Place, session_id: str, state: SessionState, options: Options) -> Session:
+    ids = at.ids()
+    # Commands write their output to files even in a session that keeps none of them.
+    directory = Path(tempfile.mkdtemp(prefix="rewake-"))
+    run_id = ids()
+
+    def recorder(fold: Callable[[Event], None]) -> Recorder:
+        return Recorder(
+            session_id=session_id,
+            run_id=run_id,
+            durability="memory",
+            ids=ids,
+            fold=fold,
+            on_recorded=options.on_recorded,
+            clock_ns=at.clock_ns,
+        )
+
+    session = Session(
+        session_id=session_id,
+        run_id=run_id,
+        root=at.root,
+        directory=directory,
+        state=state,
+        make_recorder=recorder,
+        blobs=MemoryBlobs(),
+        boot_id=boot_id(),
+        verify=options.verify,
+    )
+    session.on_close(lambda: shutil.rmtree(directory, ignore_errors=True))
+    session.record(SessionStart(project={"root": str(at.root)}))
+    session.record(options.run(at, 1))
+    return session

@@ -1,0 +1,114 @@
+"""Where sessions are kept and whose they are: a home, a project, and the real world's ports."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from rewake.errors import SessionNotFoundError
+from rewake.log.blobs import BlobStore
+from rewake.log.disk import Disk
+from rewake.log.layout import Layout, SessionPaths, default_home, project_root
+from rewake.log.scan import Transcript
+from rewake.model.ids import IdGenerator
+from rewake.resume.lineage import Lineage
+from rewake.resume.listing import describe, newest_first
+
+NEWEST: Final = "newest"
+"""`open_session(resume=NEWEST)`: the newest session of the project."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where sessions are kept and whose they are: a home, a project, and the real world's ports."""
+
+    home: Path
+    root: Path
+    disk: Disk = field(default_factory=Disk)
+    clock_ns: Callable[[], int] = time.time_ns
+
+    @property
+    def layout(self) -> Layout:
+        """The directories under the home."""
+        return Layout(self.home)
+
+    def ids(self) -> IdGenerator:
+        """A fresh generator on this place's clock."""
+        return IdGenerator(lambda: self.clock_ns() // 1_000_000, secrets.randbits)
+
+    def blobs(self, paths: SessionPaths, *, durable: bool = False) -> BlobStore:
+        """The blobs of a session's project."""
+        return BlobStore(paths.blobs, self.disk, durable=durable)
+
+    def lineage(self, paths: SessionPaths) -> Lineage:
+        """A reader over a session's transcript and those it was forked from; close it."""
+
+        def open_transcript(session_id: str) -> Transcript:
+            beside = SessionPaths(paths.project, session_id)
+            # A fork lives in its origin's project; a moved one is looked for everywhere.
+            found = beside if beside.transcript.exists() else self.layout.find(session_id)
+            return Transcript(found.transcript)
+
+        return Lineage(Transcript(paths.transcript), open_transcript)
+
+
+def place(
+    project: str | Path = ".",
+    home: str | Path | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Place:
+    """The place for a project directory; `home` defaults to REWAKE_HOME, else the user's data."""
+    chosen = Path(home).expanduser().absolute() if home is not None else default_home(environ)
+    return Place(chosen, project_root(Path(project)))
+
+
+def find_session(at: Place, wanted: str) -> SessionPaths:
+    """A session by id, unique beginning of an id, title, or NEWEST; this project's come first."""
+    if wanted == NEWEST:
+        return _newest(at)
+    try:
+        return at.layout.find(wanted, at.root)
+    except SessionNotFoundError as error:
+        if error.candidates:
+            raise
+    try:
+        return at.layout.find(wanted)
+    except SessionNotFoundError as error:
+        if error.candidates:
+            raise
+        return _by_title(at, wanted, error)
+
+
+def _newest(at: Place) -> SessionPaths:
+    found = newest_first(at.layout.sessions(at.root))
+    if not found:
+        raise SessionNotFoundError(
+            f"The project {at.root} has no session yet.",
+            remedy="Start one, or list those of all projects with `rewake sessions --all`.",
+        )
+    return found[0][0]
+
+
+def _by_title(at: Place, wanted: str, not_found: SessionNotFoundError) -> SessionPaths:
+    for root in (at.root, None):
+        rows = newest_first(at.layout.sessions(root, on_problem=lambda _path, _error: None))
+        titled = [
+            paths
+            for paths, _ in rows
+            if describe(paths, at.blobs(paths), at.disk).title.casefold() == wanted.casefold()
+        ]
+        if len(titled) == 1:
+            return titled[0]
+        if titled:
+            names = tuple(paths.session_id for paths in titled)
+            raise SessionNotFoundError(
+                f"{len(titled)} sessions are called {wanted!r}: {', '.join(names)}.",
+                candidates=names,
+                remedy="Give the id of one of them.",
+            )
+    raise not_found
