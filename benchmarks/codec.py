@@ -16,8 +16,8 @@ from benchmarks.harness import Figure, Setting, median_of
 
 from rewake.log.scan import Transcript
 from rewake.model.codec import decode_line, encode_payload
-from rewake.model.content import Text, ToolCall
-from rewake.model.events import Event, Message, Result, ToolLifecycle, Usage
+from rewake.model.content import Text, ToolCall, Usage
+from rewake.model.events import Event, Message, Result, ToolLifecycle
 from rewake.model.ids import IdGenerator
 from rewake.record.lines import LineFormat
 from rewake.state.fold import SessionState

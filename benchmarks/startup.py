@@ -7,6 +7,7 @@ import os
 import statistics
 import time
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -78,8 +79,8 @@ def _sessions(setting: Setting) -> list[Figure]:
     for arguments, target in ((("--json",), _SESSIONS_MS), (("--limit", "50"), None)):
         listed, bare = interleaved(
             (
-                lambda extra=arguments: run_process([*listing, *extra], environ),
-                lambda: run_process(python("pass")),
+                partial(run_process, [*listing, *arguments], environ),
+                partial(run_process, python("pass")),
             ),
             setting.sizes.processes,
         )
