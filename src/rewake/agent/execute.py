@@ -18,7 +18,7 @@ import msgspec
 
 from rewake.agent.permissions import Denied, Permissions
 from rewake.agent.ports import Prepared, Tool, ToolContext, ToolInputError, ToolOutput
-from rewake.errors import RewakeError
+from rewake.errors import StorageError
 from rewake.model.content import JsonObject, ToolCall, plain_text
 from rewake.model.events import Outcome
 from rewake.resume.evidence import Settlement
@@ -93,12 +93,12 @@ class Executor:
             await self._run_one(*pairs[0])
             return
         # An error of one call must come out as itself, not as a group.
-        errors: list[RewakeError] = []
+        errors: list[Exception] = []
 
         async def guarded(action: Action, call: ToolCall) -> None:
             try:
                 await self._run_one(action, call)
-            except RewakeError as error:
+            except Exception as error:  # noqa: BLE001  # raised below, once the others have ended
                 errors.append(error)
 
         async with anyio.create_task_group() as tasks:
@@ -127,7 +127,16 @@ class Executor:
         except ToolInputError as error:
             self._refuse(action, str(error))
             return None
-        decision = await anyio.to_thread.run_sync(self.permissions.decide, tool, prepared)
+        except StorageError:
+            raise
+        except Exception as error:  # noqa: BLE001  # a tool is foreign code, and it has done nothing yet
+            said = f"{type(error).__name__}: {error}"
+            self._refuse(action, f"This call was not executed: it could not be prepared ({said}).")
+            return None
+        # Whoever cancels must not wait for an answer that the user may never give.
+        decision = await anyio.to_thread.run_sync(
+            self.permissions.decide, tool, prepared, abandon_on_cancel=True
+        )
         if isinstance(decision, Denied):
             self._refuse(action, decision.reason, {"denied": True, "summary": prepared.summary})
             return None
@@ -139,14 +148,15 @@ class Executor:
         self.observer.on_call(action.tool_name, prepared)
         try:
             output = await tool.run(prepared, self.context)
-        except RewakeError:
+            self._record(action, prepared, output)
+        except StorageError:
             # A fact could not be kept: stop here, and let the next resume settle the call.
             raise
         except Exception as error:  # noqa: BLE001  # whatever a tool raises, the evidence decides
             settlement = action.settle(error)
             self._tell(action, plain_text(settlement.result.content), is_error=True)
             return
-        self._record(action, prepared, output)
+        self._tell(action, plain_text(output.content), is_error=output.is_error)
 
     def _record(self, action: Action, prepared: Prepared, output: ToolOutput) -> None:
         details = {"summary": prepared.summary, **output.outcome.details}
@@ -155,7 +165,6 @@ class Executor:
             action.fail(output.content, outcome=outcome)
         else:
             action.complete(output.content, outcome=outcome)
-        self._tell(action, plain_text(output.content), is_error=output.is_error)
 
     def _refuse(self, action: Action, text: str, details: JsonObject | None = None) -> None:
         action.fail(text, outcome=Outcome(details=details or {}))
