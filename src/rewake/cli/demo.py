@@ -30,10 +30,9 @@ from rewake.cli.demo_child import (
 )
 from rewake.cli.demo_project import CONTENT, FILE_NAME, OLD, PROMPT, make_project
 from rewake.cli.terminal import Style, clean, one_line, say, style_for
-from rewake.compose.sessions import Place, find_session, place
+from rewake.compose.place import Place, find_session, place
 from rewake.errors import ModelError
 from rewake.log.layout import SessionPaths
-from rewake.log.scan import Transcript
 from rewake.model.events import Event, FileChangeIntent, ToolLifecycle
 from rewake.resume.load import load_from_root
 
@@ -152,7 +151,7 @@ class Demo:
             say(f"   {self.style.green('✓')} {claim}")
 
     def _claims(self, at: Place, paths: SessionPaths) -> Iterator[tuple[str, bool, str]]:
-        with Transcript(paths.transcript) as reader:
+        with at.lineage(paths) as reader:
             events = [item for item in reader.forward() if isinstance(item, Event)]
             loaded = load_from_root(reader, at.blobs(paths))
         there = {event.event_id for event in events}

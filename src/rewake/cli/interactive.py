@@ -20,7 +20,7 @@ from rewake.cli.running import exit_code, exit_code_of, run_prompt
 from rewake.cli.signals import Stopper
 from rewake.cli.slash import HELP, Command, parse
 from rewake.cli.terminal import clean, one_line, say, style_for
-from rewake.compose.sessions import place
+from rewake.compose.place import place
 from rewake.errors import ExitCode, RewakeError, StorageError, UsageError
 
 if TYPE_CHECKING:
@@ -31,13 +31,17 @@ _WELCOME: Final = (
 )
 
 
-def converse(choices: AgentChoices) -> int:
-    """Talk until the user leaves; returns the exit status. Raises UsageError without a terminal."""
+def require_terminal() -> None:
+    """Raises UsageError without a terminal."""
     if sys.stdin is None or not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError(
             "A conversation needs a terminal, and there is none here.",
             remedy='Give a prompt instead: rewake -p "…" (or rewake -p - to read it from stdin).',
         )
+
+
+def converse(choices: AgentChoices) -> int:
+    """Talk until the user leaves; returns the exit status."""
     choices, where = resumed_project(choices)
     return asyncio.run(_converse(choices, where))
 

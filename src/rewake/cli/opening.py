@@ -17,7 +17,8 @@ from rewake.agent.ports import Model, Tool
 from rewake.agent.providers.choose import open_model
 from rewake.cli.options import AgentChoices
 from rewake.compose.agents import AgentOptions, RunObserver, build_agent
-from rewake.compose.sessions import find_session, open_session, place
+from rewake.compose.place import find_session, place
+from rewake.compose.sessions import open_session
 from rewake.errors import StorageError, UsageError
 from rewake.model.content import Usage
 from rewake.model.events import Event

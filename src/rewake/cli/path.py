@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rewake.cli.jsonout import to_json
 from rewake.cli.terminal import clean, let_readers_leave, say
-from rewake.compose.sessions import find_session, place
+from rewake.compose.place import find_session, place
 
 
 def show_path(session: str, cwd: Path | None, *, as_json: bool) -> int:

@@ -13,7 +13,7 @@ from typing import Final
 
 from rewake.cli.lists import rows
 from rewake.cli.terminal import clean, let_readers_leave, note, say, style_for
-from rewake.compose.sessions import place
+from rewake.compose.place import place
 from rewake.resume.listing import SessionInfo, describe, newest_first
 
 _SHOWN: Final = 50  # more than a screen; a row costs about a third of a millisecond

@@ -12,16 +12,14 @@ from typing import Final
 
 from rewake.cli.history import History, whole_history
 from rewake.cli.terminal import clean, let_readers_leave, say
-from rewake.compose.sessions import Place, find_session, open_calls, place
+from rewake.compose.place import Place, find_session, place
+from rewake.compose.waking import load_session, wake
 from rewake.log.layout import SessionPaths
-from rewake.log.lock import boot_id
-from rewake.log.scan import Transcript
-from rewake.resume.evidence import Settlement, settle
+from rewake.resume.evidence import Settlement
 from rewake.resume.listing import SessionInfo, describe
-from rewake.resume.load import Loaded, load, load_from_root
+from rewake.resume.load import Loaded, load_from_root
 from rewake.state.world import OpenCall
 
-_UNKNOWN: Final = "unknown"  # a call that no evidence settled at an earlier resume
 WAITS: Final = "no evidence settled it; look at what it left"
 AT_WORK: Final = "the process that writes the session is at work on it"
 
@@ -63,25 +61,16 @@ def show_session(session: str, cwd: Path | None, *, as_json: bool, only_memory: 
 
 
 def _memory(at: Place, paths: SessionPaths) -> str:
-    with Transcript(paths.transcript) as reader:
-        loaded = load(reader, at.blobs(paths))
-    return loaded.state.conversation.memory.render()
+    return load_session(at, paths).state.conversation.memory.render()
 
 
 def gather(at: Place, paths: SessionPaths) -> Shown:
     """Read everything, without opening the session for writing."""
     info = describe(paths, at.blobs(paths), at.disk)
-    with Transcript(paths.transcript) as reader:
+    with at.lineage(paths) as reader:
         loaded = load_from_root(reader, at.blobs(paths))
         history = whole_history(reader, at.blobs(paths))
-    calls = {**loaded.state.world.calls, **open_calls(loaded.state)}
-    settlements: list[Settlement] = []
-    if info.pid is None:
-        settlements = settle(
-            [call for call in calls.values() if call.status != _UNKNOWN],
-            session_directory=paths.directory,
-            boot_id=boot_id(),
-            read_blob=at.blobs(paths).get,
-            claim=False,
-        )
-    return Shown(info, history, loaded, calls, tuple(settlements))
+    waking = wake(at, paths, loaded, {}, claim=False)
+    calls = {**loaded.state.world.calls, **waking.calls}
+    settlements = () if info.pid is not None else tuple(waking.settlements)
+    return Shown(info, history, loaded, calls, settlements)

@@ -1,0 +1,151 @@
+"""From parsed values to the function that does the work; each command is imported when it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+from rewake.cli.table import NO_VALUE, Values
+from rewake.errors import UsageError
+from rewake.version import VERSION
+
+if TYPE_CHECKING:
+    from rewake.cli.options import AgentChoices, Mode, OnUnknown, OutputFormat
+
+_NEWEST: Final = "newest"  # compose.place.NEWEST, which is slow to import
+
+
+def run_command(name: str, values: Values) -> int:
+    """Do what was asked; returns the exit status. Raises RewakeError."""
+    return _COMMANDS[name](values)
+
+
+def _sessions(values: Values) -> int:
+    from rewake.cli.sessions import list_sessions
+
+    return list_sessions(
+        values.path("cwd"),
+        as_json=values.flag("json"),
+        everywhere=values.flag("everywhere"),
+        limit=values.integer("limit"),
+    )
+
+
+def _path(values: Values) -> int:
+    from rewake.cli.path import show_path
+
+    return show_path(_session(values), values.path("cwd"), as_json=values.flag("json"))
+
+
+def _show(values: Values) -> int:
+    from rewake.cli.show import show_session
+
+    return show_session(
+        _session(values),
+        values.path("cwd"),
+        as_json=values.flag("json"),
+        only_memory=values.flag("memory"),
+    )
+
+
+def _check(values: Values) -> int:
+    from rewake.cli.check import check_sessions
+
+    return check_sessions(
+        values.text("session"),
+        values.path("cwd"),
+        everything=values.flag("everything"),
+        deep=values.flag("deep"),
+        as_json=values.flag("json"),
+    )
+
+
+def _repair(values: Values) -> int:
+    from rewake.cli.repair import repair_session
+
+    return repair_session(
+        values.text("session"),
+        values.path("cwd"),
+        dry_run=values.flag("dry_run"),
+        as_json=values.flag("json"),
+    )
+
+
+def _demo(values: Values) -> int:
+    from rewake.cli.demo import run_demo
+
+    return run_demo(values.text("model"), keep=values.flag("keep"))
+
+
+def _session(values: Values) -> str:
+    return values.text("session") or ""
+
+
+def _root(values: Values) -> int:
+    if values.flag("version"):
+        from rewake.cli.terminal import say
+
+        say(f"rewake {VERSION}")
+        return 0
+    prompt, output = values.text("prompt"), values.text("output_format")
+    if prompt is not None:
+        from rewake.cli.run import run_once
+
+        chosen = output or ("json" if values.flag("json") else "text")
+        return run_once(prompt, _choices(values), cast("OutputFormat", chosen))
+    if output is not None or values.flag("json"):
+        raise UsageError(
+            "--json and --output-format belong to -p.", remedy="Give a prompt with -p."
+        )
+    from rewake.cli.interactive import converse, require_terminal
+
+    require_terminal()
+    return converse(_choices(values))
+
+
+def _choices(values: Values) -> AgentChoices:
+    from rewake.cli.options import AgentChoices
+
+    resume = _resumed(values.text("resume"), values.path("cwd"), newest=values.flag("newest"))
+    if resume is not None and values.text("session_id") is not None:
+        raise UsageError(
+            "A session is either resumed or given a new id.",
+            remedy="Leave out --session-id, or --resume and --continue.",
+        )
+    return AgentChoices(
+        cwd=values.path("cwd"),
+        model=values.text("model"),
+        permission_mode=cast("Mode | None", values.text("permission_mode")),
+        session_id=values.text("session_id"),
+        resume=resume,
+        persist=not values.flag("ephemeral"),
+        max_steps=values.integer("max_steps"),
+        max_cost=values.number("max_cost"),
+        on_unknown=cast("OnUnknown", values.text("on_unknown") or "tell"),
+        demo_project=values.path("demo_project"),
+    )
+
+
+def _resumed(resume: str | None, cwd: Path | None, *, newest: bool) -> str | None:
+    """What `--resume` and `--continue` mean together; a session is picked where none is named."""
+    if newest and resume is not None:
+        raise UsageError("--continue and --resume exclude each other.", remedy="Give one of them.")
+    if newest:
+        return _NEWEST
+    if resume != NO_VALUE:
+        return resume
+    from rewake.cli.picking import pick_session
+
+    return pick_session(cwd)
+
+
+_COMMANDS: Final[dict[str, Callable[[Values], int]]] = {
+    "": _root,
+    "sessions": _sessions,
+    "path": _path,
+    "show": _show,
+    "check": _check,
+    "repair": _repair,
+    "demo": _demo,
+}

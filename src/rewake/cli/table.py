@@ -1,0 +1,296 @@
+"""All commands and their options, as data.
+
+The rule kept here: this table is the only place where an option is defined. The quick parser reads
+it to start without the command-line library, whose import alone takes as long as a whole command
+may; help, errors and shell completion are that library's, built from the same table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal
+
+Kind = Literal["flag", "text", "path", "integer", "number"]
+Value = str | Path | int | float | bool | None
+
+NO_VALUE: Final = ""
+"""The value of an option whose value was left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option, or the argument of a command when `flags` is empty.
+
+    With `may_be_bare` its value may be left out. `negation` is the flag that says no to a flag that
+    is on by default. `least` is the smallest number allowed.
+    """
+
+    name: str
+    flags: tuple[str, ...]
+    kind: Kind
+    help: str
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    default: Value = None
+    least: int | None = None
+    hidden: bool = False
+    may_be_bare: bool = False
+    is_required: bool = False
+    negation: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command. The root has the empty name."""
+
+    name: str
+    help: str
+    examples: str
+    options: tuple[Option, ...]
+    argument: Option | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What was given for the options of one command, by option name and of the option's kind."""
+
+    given: Mapping[str, Value] = field(default_factory=dict)
+
+    def flag(self, name: str) -> bool:
+        """A flag."""
+        return self.given.get(name) is True
+
+    def text(self, name: str) -> str | None:
+        """A text or a choice, None where it wasn't given."""
+        value = self.given.get(name)
+        return value if isinstance(value, str) else None
+
+    def path(self, name: str) -> Path | None:
+        """A path, None where it wasn't given."""
+        value = self.given.get(name)
+        return value if isinstance(value, Path) else None
+
+    def integer(self, name: str) -> int | None:
+        """An integer, None where it wasn't given."""
+        value = self.given.get(name)
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+    def number(self, name: str) -> float | None:
+        """A number, None where it wasn't given."""
+        value = self.given.get(name)
+        return float(value) if isinstance(value, int | float) else None
+
+
+# --- the commands ----------------------------------------------------------------------------
+
+_CWD: Final = Option("cwd", ("--cwd",), "path", "The project's directory.", "DIR")
+_SESSION: Final = Option(
+    "session", (), "text", "Id, beginning of an id, title, or newest.", "ID", is_required=True
+)
+_SUBJECT: Final = Option(
+    "session", (), "text", "Id, title or path of a transcript; the newest by default.", "[ID]"
+)
+_MODEL_FLAGS: Final = ("-m", "--model")
+
+ROOT: Final = Command(
+    name="",
+    help="""A coding agent that wakes up where it stopped.
+
+Without options it starts a conversation in the terminal. With -p it answers one prompt and ends.
+Everything is recorded as it happens: kill it at any moment and go on with --resume.
+""",
+    examples="""
+Examples:
+  rewake                                      talk in the terminal
+  rewake -p "Make the tests pass"             one prompt, one answer
+  git diff | rewake -p "Review this" --json   piped input, one line of JSON
+  rewake -p "" --resume 0199b2c4              go on where a session was cut off
+  rewake -c                                   go on with the newest session here
+  rewake demo                                 see it killed in an edit and wake up
+
+Exit status:
+  0 done         1 failed     2 usage      3 busy      4 not found   5 storage
+  6 damaged      7 model      8 uncertain  9 settings  10 limit
+  129 SIGHUP     130 Ctrl-C   143 SIGTERM
+""",
+    options=(
+        Option(
+            "prompt",
+            ("-p", "--prompt"),
+            "text",
+            "Answer this prompt and end; - reads it from stdin.",
+            "PROMPT",
+            may_be_bare=True,
+        ),
+        Option("json", ("--json",), "flag", "Short for --output-format json: one line on stdout."),
+        Option(
+            "output_format",
+            ("--output-format",),
+            "text",
+            "What -p prints on stdout.",
+            choices=("text", "json", "stream-json"),
+        ),
+        Option("cwd", ("--cwd",), "path", "Work in this directory.", "DIR"),
+        Option(
+            "model",
+            _MODEL_FLAGS,
+            "text",
+            "provider:name, local:, local:FILE.gguf or script:FILE.",
+            "MODEL",
+        ),
+        Option(
+            "permission_mode",
+            ("--permission-mode",),
+            "text",
+            "What may be done without asking.",
+            choices=("default", "acceptEdits", "plan", "bypass"),
+        ),
+        Option("session_id", ("--session-id",), "text", "The id of the new session.", "ID"),
+        Option("newest", ("-c", "--continue"), "flag", "Go on with the newest session here."),
+        Option(
+            "resume",
+            ("-r", "--resume"),
+            "text",
+            "Go on with a session: id, beginning of an id, or title; alone it lets you pick.",
+            "[ID]",
+            may_be_bare=True,
+        ),
+        Option("ephemeral", ("--no-session-persistence",), "flag", "Record nothing on disk."),
+        Option(
+            "max_steps",
+            ("--max-steps",),
+            "integer",
+            "Stop after this many model calls.",
+            "N",
+            least=1,
+        ),
+        Option(
+            "max_cost",
+            ("--max-cost",),
+            "number",
+            "Stop when this run has cost so many US dollars.",
+            "X",
+            least=0,
+        ),
+        Option(
+            "on_unknown",
+            ("--on-unknown",),
+            "text",
+            "If no evidence settles an interrupted call: tell the model (default), or stop.",
+            choices=("tell", "stop"),
+        ),
+        Option("demo_project", ("--demo-project",), "path", "", hidden=True),
+        Option("version", ("-V", "--version"), "flag", "Show the version."),
+    ),
+)
+
+SESSIONS: Final = Command(
+    name="sessions",
+    help="List the sessions of this project, newest first.",
+    examples="""
+Examples:
+  rewake sessions
+  rewake sessions --all --limit 0
+  rewake sessions --json | jq -r '.[0].session_id'
+""",
+    options=(
+        Option("json", ("--json",), "flag", "An array of objects."),
+        Option("everywhere", ("--all",), "flag", "Those of all projects, not only of this one."),
+        Option(
+            "limit",
+            ("--limit",),
+            "integer",
+            "At most so many; 0 for all. Default: 50, with --json all.",
+            "N",
+            least=0,
+        ),
+        _CWD,
+    ),
+)
+
+PATH: Final = Command(
+    name="path",
+    help="Say where everything of a session is.",
+    examples="""
+Examples:
+  rewake path 0199b2c4
+  rewake path newest --json
+""",
+    options=(Option("json", ("--json",), "flag", "One object."), _CWD),
+    argument=_SESSION,
+)
+
+SHOW: Final = Command(
+    name="show",
+    help="Show a session's conversation, with what was interrupted and what is damaged.",
+    examples="""
+Examples:
+  rewake show newest
+  rewake show 0199b2c4 --json | jq '.messages[-1]'
+  rewake show newest --memory
+""",
+    options=(
+        Option("json", ("--json",), "flag", "One object with all messages."),
+        Option("memory", ("--memory",), "flag", "Only what session memory says."),
+        _CWD,
+    ),
+    argument=_SESSION,
+)
+
+DEMO: Final = Command(
+    name="demo",
+    help="See an agent killed in an edit and wake up. No key, no network.",
+    examples="""
+Examples:
+  rewake demo
+  rewake demo --model anthropic:claude-sonnet-5-5
+""",
+    options=(
+        Option("model", _MODEL_FLAGS, "text", "Another model than the embedded one.", "MODEL"),
+        Option(
+            "keep",
+            ("--keep",),
+            "flag",
+            "Leave the scratch project, to go on with it (default), or remove it.",
+            default=True,
+            negation="--no-keep",
+        ),
+    ),
+)
+
+CHECK: Final = Command(
+    name="check",
+    help="Look for damage in a session: what, where, and what to do about it.",
+    examples="""
+Examples:
+  rewake check 0199b2c4
+  rewake check --all --json
+""",
+    options=(
+        Option("everything", ("--all",), "flag", "All sessions of all projects."),
+        Option("deep", ("--deep",), "flag", "Also compare checkpoints with a fold from the root."),
+        Option("json", ("--json",), "flag", "One object."),
+        _CWD,
+    ),
+    argument=_SUBJECT,
+)
+
+REPAIR: Final = Command(
+    name="repair",
+    help="Make a damaged transcript whole; the damaged original is kept beside it.",
+    examples="""
+Examples:
+  rewake repair 0199b2c4 --dry-run
+  rewake repair 0199b2c4
+""",
+    options=(
+        Option("dry_run", ("--dry-run",), "flag", "Only say what would be done."),
+        Option("json", ("--json",), "flag", "One object."),
+        _CWD,
+    ),
+    argument=_SUBJECT,
+)
+
+COMMANDS: Final = {command.name: command for command in (SESSIONS, PATH, SHOW, CHECK, REPAIR, DEMO)}
