@@ -87,7 +87,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended. `response` is the last answer's text; `usage` what this run used."""
+    """How a run ended. `response` is the text of its last answer; `usage` what this run used."""
 
     reason: Reason
     response: str
@@ -111,6 +111,7 @@ class Loop:
     state: State = "idle"
     steps: int = 0
     _continued: int = 0
+    _response: str = ""
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -120,17 +121,19 @@ class Loop:
     async def run(self, prompt: str | None) -> RunResult:
         """Answer one prompt (None: go on with what is there), with as many steps as it takes.
 
-        The prompt is durable before anything else happens. Cancelled, it settles what was cut
-        short and leaves a valid history; the caller then records why with `stop`.
+        The prompt is durable before anything else happens. Cancelled, or ended by an error that is
+        none of its reasons, it settles what was cut short and leaves a valid history; the caller
+        then records why with `result`.
         """
         before = self.session.state.world.usage
         self.steps = 0
         self._continued = 0
+        self._response = ""
         if prompt is not None:
             self.session.user(prompt)
         try:
             reason, error = await self._repeat(before)
-        except anyio.get_cancelled_exc_class():
+        except (anyio.get_cancelled_exc_class(), Exception):
             self.executor.settle_open()
             raise
         return self.result(reason, before, error)
@@ -140,7 +143,7 @@ class Loop:
         if not isinstance(error, StorageError):
             self._enter("stopped", reason)
             self.session.terminal(reason, {"error": str(error)} if error is not None else None)
-        return RunResult(reason, self._last_text(), self._used(before), self.steps, error)
+        return RunResult(reason, self._response, self._used(before), self.steps, error)
 
     async def _repeat(self, before: Usage) -> tuple[Reason, RewakeError | None]:
         try:
@@ -166,13 +169,8 @@ class Loop:
         if self._tokens() >= budget.compact_at and self._can_shrink(budget):
             await self.compact("budget")
         reply = await self._answered()
-        message_id = self.session.assistant(
-            reply.content,
-            usage=reply.usage,
-            model=reply.model,
-            stop_reason=reply.stop_reason,
-            provider=reply.provider,
-        )
+        message_id = self._record(reply)
+        self._response = plain_text(reply.content)
         self.observer.on_answer(reply)
         calls = [block for block in reply.content if isinstance(block, ToolCall)]
         if calls:
@@ -209,12 +207,22 @@ class Loop:
                 continue
             if _says_something(reply):
                 return reply
+            self._record(reply)  # it says nothing to the next request, but it was paid for
             empty += 1
             if empty > _EMPTY_MAX:
                 raise ModelError(
                     f"The model gave an empty answer {empty} times.",
                     remedy="Ask in other words or use another model.",
                 )
+
+    def _record(self, reply: Reply) -> str:
+        return self.session.assistant(
+            reply.content,
+            usage=reply.usage,
+            model=reply.model,
+            stop_reason=reply.stop_reason,
+            provider=reply.provider,
+        )
 
     async def _request(self, messages: tuple[ViewMessage, ...]) -> Reply:
         request = ModelRequest(
@@ -306,10 +314,6 @@ class Loop:
     def _costs_too_much(self, before: Usage) -> bool:
         cost, limit = self._used(before).cost_usd, self.limits.max_cost_usd
         return cost is not None and limit is not None and cost >= limit
-
-    def _last_text(self) -> str:
-        entry = self.session.state.conversation.last_assistant()
-        return plain_text(entry.message.content) if entry is not None else ""
 
 
 def _says_something(reply: Reply) -> bool:
