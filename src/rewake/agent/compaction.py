@@ -25,6 +25,8 @@ CONTEXT_TOKENS_DEFAULT: Final = 128_000
 _COMPACT_AT: Final = 0.75
 # Enough for the last few steps in full, small enough that the next compaction isn't soon.
 _KEEP: Final = 0.2
+# Less than this isn't worth a model call and the loss of the provider's cache.
+_GAIN_MIN: Final = 0.1
 # What providers count for an image of ordinary size.
 _IMAGE_TOKENS: Final = 1_600
 _MESSAGE_TOKENS: Final = 8  # roles and separators
@@ -126,6 +128,21 @@ def to_keep(conversation: Conversation, budget: Budget) -> list[str]:
     return ids
 
 
+def leaves_out(conversation: Conversation, budget: Budget) -> list[Entry]:
+    """The messages that a compaction would drop. Without any it would only repeat itself."""
+    kept = set(to_keep(conversation, budget))
+    return [entry for entry in conversation.entries if entry.message_id not in kept]
+
+
+def is_worth_it(conversation: Conversation, budget: Budget) -> bool:
+    """Whether a compaction would gain something, and not be due again after the next step.
+
+    Where system prompt, tools and what must be kept fill the budget by themselves, it would not.
+    """
+    gained = sum(entry_tokens(entry) for entry in leaves_out(conversation, budget))
+    return gained >= budget.compact_at * _GAIN_MIN
+
+
 def summary_request(messages: tuple[ViewMessage, ...]) -> tuple[ViewMessage, ...]:
     """The view with the request for a summary at its end (so the provider's cache is used)."""
     last = messages[-1].message_id if messages else ""
@@ -133,8 +150,8 @@ def summary_request(messages: tuple[ViewMessage, ...]) -> tuple[ViewMessage, ...
 
 
 def shortened(messages: tuple[ViewMessage, ...]) -> tuple[ViewMessage, ...]:
-    """The newer half of a view that was too long even to be summed up; still valid."""
-    half = messages[len(messages) // 2 :]
+    """The newer half of a view that was too long even to be summed up: shorter, and still valid."""
+    half = messages[(len(messages) + 1) // 2 :]
     while half and half[0].role != "user":
         half = half[1:]
     return half

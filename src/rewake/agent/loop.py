@@ -21,6 +21,8 @@ from rewake.agent.compaction import (
     Budget,
     context_tokens,
     entry_tokens,
+    is_worth_it,
+    leaves_out,
     shortened,
     summary_request,
     to_keep,
@@ -38,7 +40,8 @@ TRANSITIONS: Final[Mapping[State, frozenset[State]]] = {
     "idle": frozenset({"requesting", "compacting", "stopped"}),
     "requesting": frozenset({"running_tools", "waiting", "compacting", "requesting", "stopped"}),
     "waiting": frozenset({"requesting", "stopped"}),
-    "compacting": frozenset({"requesting", "waiting", "idle", "stopped"}),
+    # Again from itself: the one before may have been cancelled.
+    "compacting": frozenset({"requesting", "waiting", "compacting", "idle", "stopped"}),
     "running_tools": frozenset({"requesting", "compacting", "stopped"}),
     "stopped": frozenset({"idle"}),
 }
@@ -165,8 +168,9 @@ class Loop:
         Raises ModelError when the model can't answer, StorageError when a fact can't be kept.
         """
         self.steps += 1
-        budget = Budget.of(self.model.context_tokens, self.compact_at_tokens)
-        if self._tokens() >= budget.compact_at and self._can_shrink(budget):
+        budget = self._budget("budget")
+        conversation = self.session.state.conversation
+        if self._tokens() >= budget.compact_at and is_worth_it(conversation, budget):
             await self.compact("budget")
         reply = await self._answered()
         message_id = self._record(reply)
@@ -194,7 +198,9 @@ class Loop:
                 reply = await self._request(self.session.view())
             except PromptTooLongError:
                 compactions += 1
-                if compactions > _COMPACTIONS_PER_STEP_MAX:
+                budget = self._budget("prompt_too_long")
+                is_hopeless = not leaves_out(self.session.state.conversation, budget)
+                if is_hopeless or compactions > _COMPACTIONS_PER_STEP_MAX:
                     raise
                 await self.compact("prompt_too_long")
                 continue
@@ -247,15 +253,18 @@ class Loop:
     def _tokens(self) -> int:
         return context_tokens(self.session.state.conversation, self._fixed_tokens())
 
-    def _can_shrink(self, budget: Budget) -> bool:
-        """Whether a compaction would leave something out: otherwise it would only repeat itself."""
-        conversation = self.session.state.conversation
-        return len(to_keep(conversation, budget)) < len(conversation.entries)
+    def _budget(self, trigger: str) -> Budget:
+        budget = Budget.of(self.model.context_tokens, self.compact_at_tokens)
+        if trigger == "prompt_too_long":
+            # The provider takes less than was thought, so what it refused is the measure.
+            return Budget(budget.window, min(budget.compact_at, self._tokens()))
+        return budget
 
     async def compact(self, trigger: str) -> None:
         """Replace older messages by the model's summary of them. Durable on return."""
-        budget = Budget.of(self.model.context_tokens, self.compact_at_tokens)
+        budget = self._budget(trigger)
         before = self._tokens()
+        was_idle = self.state == "idle"
         self._enter("compacting", trigger)
         summary, usage = await self._summary()
         conversation = self.session.state.conversation
@@ -270,6 +279,8 @@ class Loop:
             tokens_after=after + sum(entry_tokens(entry) for entry in kept),
             usage=usage,
         )
+        if was_idle:
+            self._enter("idle")
         self.observer.on_notice(f"The conversation was compacted ({trigger}, {before:,} tokens).")
 
     async def _summary(self) -> tuple[str, Usage | None]:
