@@ -23,6 +23,7 @@ from rewake.log.disk import Disk
 from rewake.log.scan import Transcript
 from rewake.model.codec import CRC_BYTES, CRC_PREFIX
 from rewake.model.events import READER_VERSION, Event, RunStart, SessionStart, Unknown
+from rewake.resume.lineage import Lineage
 from rewake.resume.load import BlobReader, Damage, load, load_from_root
 
 _MISMATCH: Final = "checksum mismatch"
@@ -30,6 +31,7 @@ _MISMATCH: Final = "checksum mismatch"
 _LOADERS_OWN: Final[dict[str, Kind]] = {
     "unusable_checkpoint": "unusable_checkpoint",
     "missing_event": "missing_event",
+    "missing_origin": "missing_origin",
 }
 
 
@@ -47,8 +49,8 @@ def check(subject: Subject, disk: Disk, *, deep: bool = False) -> Report:
         findings.add("missing_transcript", f"{subject.transcript} doesn't exist")
         return findings.report(subject.name or "", 0, 0)
     try:
-        with Transcript(subject.transcript) as reader:
-            check_.read(reader, is_written=found is not None)
+        with Lineage(Transcript(subject.transcript), subject.open_other) as reader:
+            check_.read(reader.transcript, is_written=found is not None)
             check_.resume(reader, deep=deep)
     except (RewakeError, OSError) as error:
         findings.add("unreadable_file", str(error))
@@ -170,19 +172,18 @@ class _Check:
 
     # --- as a resume would ----------------------------------------------------------------
 
-    def resume(self, reader: Transcript, *, deep: bool) -> None:
+    def resume(self, reader: Lineage, *, deep: bool) -> None:
         """Load it, and with `deep` compare what the checkpoints say with what the events say."""
         if not self.events:
             return
         blobs: BlobReader = self._subject.blobs or NoBlobs()
-        end = self._end
         try:
-            loaded = load(reader, blobs, end=end)
+            loaded = load(reader, blobs, end=self._end)
             for damage in loaded.damage:
                 self._adopt(damage)
             if not deep:
                 return
-            folded = load_from_root(reader, blobs, end=end)
+            folded = load_from_root(reader, blobs, end=self._end)
         except UnreadableVersionError:
             return  # it has its finding
         except RewakeError as error:

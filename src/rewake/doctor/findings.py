@@ -48,6 +48,7 @@ Kind = Literal[
     "blobs_unchecked",
     "unusable_checkpoint",
     "missing_event",
+    "missing_origin",
     "checkpoint_differs",
     "bad_permissions",
     "foreign_owner",
@@ -179,6 +180,11 @@ _MEANING: Final[dict[Kind, tuple[Severity, str, str]]] = {
         "warning",
         "A checkpoint names it as part of the conversation, which goes on without it.",
         _BACKUP,
+    ),
+    "missing_origin": (
+        "error",
+        "What was said before the session was forked is not part of it any more.",
+        "Put the origin's directory back beside this one.",
     ),
     "checkpoint_differs": (
         "error",

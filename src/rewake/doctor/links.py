@@ -107,7 +107,7 @@ class Links:
         parent_id = event.parent_id
         if previous is not None and parent_id == previous.event_id:
             return
-        if (parent_id is not None and parent_id not in self.ids) or parent_id == event.event_id:
+        if (parent_id is not None and not self.known(parent_id)) or parent_id == event.event_id:
             self._gaps.append(_Gap(event.event_id, parent_id or "", event.offset, line.number))
             return
         if _is_as_agreed(event, previous):

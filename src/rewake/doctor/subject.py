@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from rewake.errors import SessionNotFoundError, UsageError
 from rewake.log.blobs import BlobStore
 from rewake.log.disk import Disk
-from rewake.log.layout import SessionPaths
+from rewake.log.layout import SessionPaths, checked_name
+from rewake.log.scan import Transcript
 
 _SESSIONS: Final = "sessions"
 
@@ -54,3 +56,17 @@ class Subject:
     def name(self) -> str | None:
         """The session's id as its directory says it."""
         return self.session.session_id if self.session is not None else None
+
+    def open_other(self, session_id: str) -> Transcript:
+        """The transcript of another session of the same project, such as a fork's origin.
+
+        Raises SessionNotFoundError, StorageError.
+        """
+        remedy = "A fork needs its origin in the same project's directory."
+        try:
+            name = checked_name(session_id)
+        except UsageError as error:
+            raise SessionNotFoundError(error.message, remedy=remedy) from error
+        if self.session is None:
+            raise SessionNotFoundError(f"Where {name} is isn't known here.", remedy=remedy)
+        return Transcript(SessionPaths(self.session.project, name).transcript)
