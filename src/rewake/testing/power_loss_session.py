@@ -29,6 +29,7 @@ from rewake.agent.ports import Tool, ToolContext
 from rewake.agent.tools import change
 from rewake.agent.tools.edit import EditTool
 from rewake.agent.tools.write import WriteTool
+from rewake.log import lock
 from rewake.log.disk import Disk
 from rewake.model.content import JsonObject
 from rewake.model.events import FileRead
@@ -36,7 +37,7 @@ from rewake.model.events import FileRead
 Unsynced = Literal["nothing", "log", "files"]
 SESSION_ID: Final = "power-loss"
 PROJECT, HOME = "project", "home"
-BOOT_ID: Final = "the boot before the power failed"
+_BOOT_ID: Final = "the boot before the power failed"
 _BIG_BYTES: Final = 100_000  # above the 64 KiB that a line may hold, so that it becomes a blob
 
 
@@ -50,9 +51,8 @@ class _Agent:
     """Plays the steps of one run, marking each promise."""
 
     def __init__(self, session: rewake.Session, marks: int) -> None:
-        assert session.transcript is not None  # noqa: S101  # it was opened at level disk
         self._session = session
-        self._transcript = session.transcript
+        self._transcript = session.directory / "transcript.jsonl"
         self._marks = marks
         self._context = ToolContext(
             project=session.root,
@@ -178,10 +178,10 @@ def _ignore(*_arguments: object) -> None:
 
 
 @contextlib.contextmanager
-def leaving_out(unsynced: Unsynced) -> Iterator[None]:
-    """The fault to be noticed, and a boot id that the recovery will not find its own."""
+def leaving_out(unsynced: Unsynced, boot_id: Path) -> Iterator[None]:
+    """The fault to be noticed, and the file `boot_id` in the place of the kernel's own."""
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch("rewake.compose.sessions.boot_id", return_value=BOOT_ID))
+        stack.enter_context(mock.patch.object(lock, "_BOOT_ID_PATH", boot_id))
         if unsynced == "log":
             stack.enter_context(mock.patch.object(Disk, "sync", _ignore))
             stack.enter_context(mock.patch.object(Disk, "sync_directory", _ignore))
@@ -197,7 +197,9 @@ def main(arguments: list[str]) -> None:
     if unsynced not in {"nothing", "log", "files"}:
         raise SystemExit(f"{unsynced!r} is nothing that could be left out")
     marks = os.open(marks_path, os.O_WRONLY | os.O_CLOEXEC)
-    with leaving_out(unsynced):  # type: ignore[arg-type]  # checked above
+    boot_id = Path(root) / "boot_id"  # one that the recovery will not find its own
+    boot_id.write_text(_BOOT_ID)
+    with leaving_out(unsynced, boot_id):  # type: ignore[arg-type]  # checked above
         play(Path(root), marks, int(steps))
     os.close(marks)
 
