@@ -15,7 +15,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import socket
 import time
 from pathlib import Path
 from types import TracebackType
@@ -66,7 +65,7 @@ def boot_id() -> str:
 
 def this_process(started_at: str, command: str) -> Holder:
     """The holder that this process is."""
-    return Holder(os.getpid(), socket.gethostname(), boot_id(), started_at, command)
+    return Holder(os.getpid(), os.uname().nodename, boot_id(), started_at, command)
 
 
 class SessionLock:
