@@ -390,7 +390,7 @@ def test_the_timer_s_thread_really_writes(world: Any) -> None:
         assert written.wait(10)
     recorder.close()
     assert len(world.check_chain()) == 3
-    assert not recorder._timer._thread.is_alive()
+    assert recorder._timer._stopped
 
 
 def test_what_the_timer_could_not_write_is_told_at_the_next_call(world: Any) -> None:
