@@ -1,0 +1,119 @@
+"""The two parsers agree; help, errors and completion are there for every command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from tests.cli.shell import Shell
+
+from rewake.cli import app
+from rewake.cli.quick import parse
+from rewake.cli.table import COMMANDS, Values
+
+PARSED_BY_BOTH = [
+    ["-p", "hello"],
+    ["--prompt=hello", "--json"],
+    ["-p", "-", "--output-format", "stream-json", "--cwd", "/tmp"],  # noqa: S108  # only a value
+    ["-p", "--resume", "abc", "-m", "script:x"],
+    ["-p", "", "-r"],
+    ["-c", "-p", "x", "--max-steps", "3", "--max-cost", "0.25", "--on-unknown", "stop"],
+    ["-p", "-x y", "--no-session-persistence", "--permission-mode", "plan"],
+    ["-p", "a", "-p", "b"],
+    [],
+    ["sessions", "--all", "--limit", "7", "--json"],
+    ["path", "abc", "--json"],
+    ["show", "--memory", "abc"],
+    ["check"],
+    ["check", "--deep", "abc"],
+    ["repair", "abc", "--dry-run"],
+    ["demo", "--no-keep"],
+    ["demo", "--model", "script:x"],
+]
+LEFT_TO_THE_LIBRARY = [
+    ["--help"],
+    ["--bogus"],
+    ["-p", "x", "--max-steps", "0"],
+    ["-p", "x", "--max-steps", "many"],
+    ["-p", "x", "--output-format", "xml"],
+    ["--model"],
+    ["sessions", "extra"],
+    ["show"],
+    ["show", "a", "b"],
+    ["--json=yes"],
+    ["nonsense"],
+]
+
+
+@contextmanager
+def caught(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, Values]]]:
+    """What the library's parser hands over instead of being run."""
+    found: list[tuple[str, Values]] = []
+
+    def take(name: str, values: Values) -> int:
+        found.append((name, values))
+        return 0
+
+    with monkeypatch.context() as patch:
+        patch.setattr(app, "run_command", take)
+        yield found
+
+
+@pytest.mark.parametrize("arguments", PARSED_BY_BOTH, ids=" ".join)
+def test_both_parsers_agree(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with caught(monkeypatch) as found:
+        assert app.run_with_typer(arguments) == 0
+    quick = parse(arguments)
+    assert quick is not None
+    ((name, values),) = found
+    given = {key: value for key, value in values.given.items() if value is not None}
+    assert (name, given) == (
+        quick[0],
+        {key: value for key, value in quick[1].given.items() if value is not None},
+    )
+
+
+@pytest.mark.parametrize("arguments", LEFT_TO_THE_LIBRARY, ids=" ".join)
+def test_what_is_not_plainly_right_is_left_to_the_library(arguments: list[str]) -> None:
+    assert parse(arguments) is None
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS])
+def test_every_command_has_help_with_examples(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app.run_with_typer([*([name] if name else []), "--help"])
+    shown = capsys.readouterr().out
+    assert "Examples:" in shown
+    assert "rewake" in shown
+    assert "--demo-project" not in shown
+
+
+def test_a_wrong_option_is_a_usage_error_also_in_json(shell: Shell) -> None:
+    done = shell.run("-p", "x", "--bogus", "--json")
+    assert (done.code, done.json["status"], done.json["error"]["exit_code"]) == (2, "error", 2)
+    assert "--bogus" in done.err
+
+
+def test_options_that_exclude_each_other_are_refused(shell: Shell) -> None:
+    assert shell.run("-p", "x", "-c", "-r", "abc").code == 2
+    assert shell.run("-p", "x", "-r", "abc", "--session-id", "mine").code == 2
+    assert shell.run("--json").code == 2
+
+
+def test_the_version_is_told(shell: Shell) -> None:
+    from rewake.version import VERSION
+
+    assert shell.run("--version").out == f"rewake {VERSION}\n"
+
+
+def test_the_shell_completes_commands(shell: Shell) -> None:
+    done = shell.run(
+        env={
+            "_REWAKE_COMPLETE": "complete_bash",
+            "COMP_WORDS": "rewake se",
+            "COMP_CWORD": "1",
+        }
+    )
+    assert done.out.split() == ["sessions"]
