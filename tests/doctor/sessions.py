@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import msgspec
 from tests.model.strategies import Writer
 
 from rewake.doctor.check import check
@@ -14,6 +15,7 @@ from rewake.log.disk import Disk
 from rewake.log.layout import SessionPaths
 from rewake.log.lock import Holder
 from rewake.model import events as ev
+from rewake.model.codec import CRC_BYTES, seal_line
 from rewake.model.content import Text
 
 SESSION_ID = "00000000-0000-7000-8000-000000000000"
@@ -70,8 +72,6 @@ def story(*prompts: str) -> list[bytes]:
 
 def of_another_session(line: bytes) -> bytes:
     """The same event as a line of somebody else's transcript, checksum and all."""
-    from rewake.model.codec import CRC_BYTES, seal_line
-
     body = line[: -CRC_BYTES - 1].replace(
         SESSION_ID.encode(), SESSION_ID.replace("7", "8", 1).encode()
     )
@@ -80,6 +80,11 @@ def of_another_session(line: bytes) -> bytes:
 
 def without_checksum(line: bytes) -> bytes:
     """The same event as a writer that knows no checksums writes it."""
-    from rewake.model.codec import CRC_BYTES
-
     return line[: -CRC_BYTES - 1] + b"}\n"
+
+
+def rewritten(line: bytes, **members: object) -> bytes:
+    """The line with other members, and the checksum that belongs to it."""
+    fields = {**msgspec.json.decode(line), **members}
+    del fields["crc32"]
+    return seal_line(msgspec.json.encode(fields)[:-1])

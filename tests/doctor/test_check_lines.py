@@ -37,13 +37,20 @@ def test_a_torn_tail_that_is_a_whole_event_says_so(patient: Patient) -> None:
 
 
 @pytest.mark.parametrize("line", [b"null", b"7", b"[]", b"{}", b"garbage", b"", b"\xff\xfe"])
-def test_a_line_that_is_no_event_is_an_error_and_the_one_after_it_has_lost_nothing_else(
-    patient: Patient, line: bytes
-) -> None:
-    assert patient.found(joined(*LINES[:2], line + b"\n", *LINES[2:])) == ["corrupt_line"]
+def test_a_line_in_the_place_of_an_event_is_an_error(patient: Patient, line: bytes) -> None:
+    found = patient.found(joined(*LINES[:2], line + b"\n", *LINES[3:]))
+    assert found == ["corrupt_line", "missing_parent"]
     finding = patient.the("corrupt_line")
     assert finding.severity == "error"
     assert (finding.offset, finding.line_number) == (THIRD, 3)
+
+
+@pytest.mark.parametrize("line", [b'{"event_id":"0', b"", b"\0" * 512])
+def test_a_line_between_two_events_that_follow_each_other_is_a_write_that_was_cut_short(
+    patient: Patient, line: bytes
+) -> None:
+    assert patient.found(joined(*LINES[:2], line + b"\n", *LINES[2:])) == ["cut_write"]
+    assert patient.the("cut_write").severity == "warning"
 
 
 def test_a_changed_byte_is_a_checksum_mismatch_and_the_next_event_misses_its_parent(
@@ -62,7 +69,7 @@ def test_two_records_without_a_newline_between_them_are_glued(patient: Patient) 
 
 def test_a_record_after_one_that_was_cut_short_is_glued_too(patient: Patient) -> None:
     found = patient.found(joined(*LINES[:2], LINES[2][:70], *LINES[3:]))
-    assert found == ["glued_records", "seq_gap", "missing_parent"]
+    assert found == ["glued_records", "missing_parent"]
     assert patient.the("glued_records").detail == "1 event and 70 other bytes on one line"
 
 
@@ -75,7 +82,8 @@ def test_records_without_checksums_are_found_glued_where_nothing_stands_between_
 
 
 def test_a_line_of_nuls_is_named_as_that(patient: Patient) -> None:
-    assert patient.found(joined(*LINES[:2], b"\0" * 512 + b"\n", *LINES[2:])) == ["nul_line"]
+    found = patient.found(joined(*LINES[:2], b"\0" * 512 + b"\n", *LINES[3:]))
+    assert found == ["nul_line", "missing_parent"]
 
 
 @pytest.mark.parametrize(("before", "after"), [(512, 0), (0, 512), (3, 4)])

@@ -7,7 +7,14 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.doctor.sessions import MOMENT, Patient, of_another_session, story, without_checksum
+from tests.doctor.sessions import (
+    MOMENT,
+    Patient,
+    of_another_session,
+    rewritten,
+    story,
+    without_checksum,
+)
 from tests.log.conftest import FaultyDisk
 
 from rewake.doctor import swap
@@ -119,6 +126,12 @@ def test_the_report_names_each_line_with_what_was_kept_and_left_out(patient: Pat
     assert report.counts == {"dropped_unreadable": 1, "split": 1, "dropped_nul": 1}
     assert (report.events, report.events_missing) == (4, 1)
     assert report.bytes_after == len(patient.read())
+
+
+def test_a_write_that_was_cut_short_is_no_lost_event(patient: Patient) -> None:
+    cut = rewritten(LINES[4], seq=5)  # the line that was cut took a number
+    patient.write(joined(*LINES[:4], b'{"event_id":"0\n', cut))
+    assert patient.repair().events_missing == 0
 
 
 def test_the_damaged_original_is_kept_with_all_its_bytes(patient: Patient) -> None:
@@ -235,7 +248,7 @@ def test_without_hard_links_the_original_is_copied(
     def refuse(source: object, target: object) -> None:
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 
-    monkeypatch.setattr(swap.os, "link", refuse)
+    monkeypatch.setattr(os, "link", refuse)
     patient.write(WHOLE + b"garbage\n")
     patient.repair()
     assert patient.read() == WHOLE

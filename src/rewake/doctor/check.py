@@ -13,7 +13,7 @@ from typing import Final
 
 from rewake.doctor.calls import Calls
 from rewake.doctor.contents import Contents
-from rewake.doctor.findings import Findings, Kind, Report
+from rewake.doctor.findings import LISTED_MAX, Findings, Kind, Report
 from rewake.doctor.lines import Line, lines, owner
 from rewake.doctor.links import Links
 from rewake.doctor.subject import Subject
@@ -26,7 +26,7 @@ from rewake.model.events import READER_VERSION, Event, RunStart, SessionStart, U
 from rewake.resume.lineage import Lineage
 from rewake.resume.load import BlobReader, Damage, load, load_from_root
 
-_MISMATCH: Final = "checksum mismatch"
+_MISMATCH: Final = "checksum mismatch: "
 # What only the loader can tell; everything else it reports was seen line by line already.
 _LOADERS_OWN: Final[dict[str, Kind]] = {
     "unusable_checkpoint": "unusable_checkpoint",
@@ -73,6 +73,7 @@ class _Check:
         self.events = 0
         self.size = 0
         self._end = 0
+        self._unexplained: list[tuple[int, int, Kind, str]] = []
         self._subject = subject
         self._findings = findings
         self._links = Links(findings, subject.transcript)
@@ -94,6 +95,7 @@ class _Check:
                 self._event(line.event, line)
             else:
                 self._broken(line, is_written=is_written)
+        self._explain(None)
         if not self.events:
             self._findings.add("no_events", f"{self.size} bytes without an event")
         self._links.finish()
@@ -108,13 +110,31 @@ class _Check:
         events = [piece.event for piece in line.pieces if piece.event is not None]
         if not line.complete:
             self._torn(line, len(events), is_written=is_written)
-        else:
+        elif events:
             kind, detail = _name(line, len(events))
             self._findings.add(kind, detail, offset=line.offset, line_number=line.number)
-        if not events:
-            self._links.lost_line()
+        else:
+            self._lost(line)
         for event in events:
             self._event(event, line)
+
+    def _lost(self, line: Line) -> None:
+        """A line without an event: the next event tells whether one stood here."""
+        self._links.lost_line()
+        self._unexplained.append((line.offset, line.number, *_name(line, 0)))
+        if len(self._unexplained) > LISTED_MAX:
+            self._explain(None)
+
+    def _explain(self, event: Event | None) -> None:
+        """Say what the lines without an event were, now that `event` follows them (or nothing)."""
+        is_cut_write = event is not None and self._links.continues(event)
+        for offset, number, kind, detail in self._unexplained:
+            told = f"{kind.replace('_', ' ')}: {detail}"
+            if is_cut_write:
+                self._findings.add("cut_write", told, offset=offset, line_number=number)
+            else:
+                self._findings.add(kind, detail, offset=offset, line_number=number)
+        self._unexplained.clear()
 
     def _torn(self, line: Line, events: int, *, is_written: bool) -> None:
         self._end = line.offset
@@ -136,6 +156,8 @@ class _Check:
             return
         if CRC_PREFIX not in event.line[-CRC_BYTES - 1 :]:  # a carriage return may follow it
             self._note("no_checksum", f"event {event.event_id} has no checksum", event, line)
+        if self._unexplained:
+            self._explain(event)
         is_first = self._links.first_id is None
         if not self._links.accept(event, line):
             return
@@ -216,5 +238,5 @@ def _name(line: Line, events: int) -> tuple[Kind, str]:
         others = f" and {rest} other bytes" if rest else ""
         return "glued_records", f"{events} event{'s' * (events > 1)}{others} on one line"
     if line.reason.startswith(_MISMATCH):
-        return "checksum_mismatch", line.reason
+        return "checksum_mismatch", line.reason.removeprefix(_MISMATCH)
     return "corrupt_line", line.reason

@@ -20,6 +20,7 @@ Kind = Literal[
     "version_too_new",
     "unloadable",
     "torn_tail",
+    "cut_write",
     "corrupt_line",
     "checksum_mismatch",
     "nul_line",
@@ -89,6 +90,11 @@ _MEANING: Final[dict[Kind, tuple[Severity, str, str]]] = {
         "A write was cut short; nothing that was acknowledged is in it.",
         "Resume the session, or run `rewake repair` on it.",
     ),
+    "cut_write": (
+        "warning",
+        "A write was cut short here; the next event continues the one before, so no event is lost.",
+        "Run `rewake repair` on it if you want the line gone.",
+    ),
     "corrupt_line": ("error", "The event that stood here is lost.", _REPAIR),
     "checksum_mismatch": (
         "error",
@@ -140,7 +146,11 @@ _MEANING: Final[dict[Kind, tuple[Severity, str, str]]] = {
         "Restore the file from a backup if the order matters; every line is still used.",
     ),
     "seq_not_rising": ("warning", "Lines were moved or merged; each is still used.", _NOTHING),
-    "seq_gap": ("info", "Something that no later event builds on stood here.", _NOTHING),
+    "seq_gap": (
+        "info",
+        "A write that was cut short stood here, or an event of a branch that was left.",
+        _NOTHING,
+    ),
     "missing_parent": (
         "warning",
         "The event before it is lost; it is taken to follow the nearest earlier one.",
@@ -156,7 +166,7 @@ _MEANING: Final[dict[Kind, tuple[Severity, str, str]]] = {
         "It doesn't continue the line before it, so what stands between may be left out.",
         "Look at the conversation with `rewake show` before you go on with it.",
     ),
-    "orphan_outcome": ("warning", "It ends a call that nobody asked for here.", _NOTHING),
+    "orphan_outcome": ("warning", "It belongs to a call whose request is not here.", _NOTHING),
     "orphan_result": ("warning", "It answers no call and is left out of requests.", _NOTHING),
     "orphan_amendment": ("warning", "The message that it completes is not here.", _NOTHING),
     "open_call": (

@@ -22,6 +22,7 @@ class _Gap(NamedTuple):
     parent_id: str
     offset: int
     line_number: int
+    unseen: str
 
 
 class Links:
@@ -52,11 +53,15 @@ class Links:
             self._note("id_not_rising", detail, event, line)
         if self.first_id is None:
             self.first_id = event.event_id
-        self._check_seq(event, line)
-        self._check_parent(event, line)
+        unseen = self._check_seq(event, line)
+        self._check_parent(event, line, unseen)
         self._previous = event
         self._corrupt_since = 0
         return True
+
+    def continues(self, event: Event) -> bool:
+        """Whether nothing was recorded between the last event that counts and this one."""
+        return self._previous is not None and event.parent_id == self._previous.event_id
 
     def known(self, event_id: str) -> bool:
         """Whether the event is here, or may be one of the session that this one was forked from."""
@@ -76,6 +81,7 @@ class Links:
             else:
                 kind = "missing_parent"
                 detail = f"event {gap.event_id} hangs under {gap.parent_id}, which is not here"
+                detail += f"; {gap.unseen}" if gap.unseen else ""
             self._findings.add(kind, detail, offset=gap.offset, line_number=gap.line_number)
 
     def _repeated(self, event: Event, line: Line) -> None:
@@ -87,30 +93,29 @@ class Links:
             detail = f"event {event.event_id} says something else at byte {first}"
             self._note("conflicting_event", detail, event, line)
 
-    def _check_seq(self, event: Event, line: Line) -> None:
+    def _check_seq(self, event: Event, line: Line) -> str:
+        """What to say of numbers that are not here, beyond those that corrupt lines took."""
         last = self._previous.seq if self._previous is not None else -1
         missing = event.seq - last - 1
         if missing < 0:
             self._note("seq_not_rising", f"number {event.seq} follows {last}", event, line)
-        elif missing > self._corrupt_since:
-            which = (
-                f"numbers {last + 1} to {event.seq - 1} are"
-                if missing > 1
-                else (f"number {event.seq - 1} is")
-            )
-            unseen = missing - self._corrupt_since
-            detail = f"{which} not here; {unseen} of these lines left nothing behind"
-            self._note("seq_gap", detail, event, line)
+        if missing <= self._corrupt_since:
+            return ""
+        if missing == 1:
+            return f"number {last + 1} is not here"
+        return f"numbers {last + 1} to {event.seq - 1} are not here"
 
-    def _check_parent(self, event: Event, line: Line) -> None:
-        previous = self._previous
+    def _check_parent(self, event: Event, line: Line, unseen: str) -> None:
         parent_id = event.parent_id
-        if previous is not None and parent_id == previous.event_id:
+        if not self.continues(event) and (
+            parent_id == event.event_id or (parent_id is not None and not self.known(parent_id))
+        ):
+            gap = _Gap(event.event_id, parent_id or "", event.offset, line.number, unseen)
+            self._gaps.append(gap)
             return
-        if (parent_id is not None and not self.known(parent_id)) or parent_id == event.event_id:
-            self._gaps.append(_Gap(event.event_id, parent_id or "", event.offset, line.number))
-            return
-        if _is_as_agreed(event, previous):
+        if unseen:
+            self._note("seq_gap", unseen, event, line)
+        if self.continues(event) or _is_as_agreed(event, self._previous):
             return
         under = f"under {parent_id}" if parent_id is not None else "under nothing"
         detail = f"event {event.event_id} hangs {under} instead of the line before it"

@@ -52,7 +52,8 @@ class RepairReport(msgspec.Struct, frozen=True):
     """What a repair did, or with `dry_run` would do.
 
     `lines` lists the first lines of each treatment, `counts` counts all of them. `events_missing`
-    counts the numbers that no event has; what stood after the last event has left none. `removed`
+    counts the numbers that no event has, except where the next event shows that there was none (a
+    write that was cut short); what stood after the last event has left no number. `removed`
     is what was left over by an interrupted repair.
     """
 
@@ -136,6 +137,7 @@ class _Work:
         self._events = 0
         self._missing = 0
         self._last_seq = -1
+        self._last_id: str | None = None
         self._bytes_after = 0
         self._listed: list[Treated] = []
         self._counts: Counter[str] = Counter()
@@ -207,8 +209,10 @@ class _Work:
         for event in kept.events:
             self._events += 1
             self._bytes_after += len(event.line) + 1
-            self._missing += max(event.seq - self._last_seq - 1, 0)
+            if event.parent_id != self._last_id:  # else nothing was recorded between the two
+                self._missing += max(event.seq - self._last_seq - 1, 0)
             self._last_seq = max(self._last_seq, event.seq)
+            self._last_id = event.event_id
         if line.event is not None and kept.events:
             return
         treatment = _treatment(line, kept)
