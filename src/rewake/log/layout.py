@@ -1,14 +1,13 @@
 """Where everything is under REWAKE_HOME (ARCHITECTURE.md, "On disk"), and how a session is found.
 
 The rules kept here: a path is made only from names that were checked (an id never leaves its
-folder), a project's directory is named after its real path so that no two projects share one, and
-one unreadable directory never hides another.
+folder), a project's directory is named after the real path where it was first seen so that no two
+projects share one, and one unreadable directory never hides another.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +17,17 @@ from typing import Final
 
 from rewake.errors import SessionNotFoundError, UsageError
 from rewake.log.disk import Disk, storage_error
+from rewake.log.git import main_root
+from rewake.log.project import (
+    Identity,
+    find_by_place,
+    find_by_repository,
+    identify,
+    read_identity,
+    refreshed,
+    still_is,
+    write_identity,
+)
 
 HOME_VARIABLE: Final = "REWAKE_HOME"
 _TRANSCRIPT: Final = "transcript.jsonl"
@@ -46,6 +56,12 @@ def project_root(cwd: Path) -> Path:
         if os.path.lexists(directory / ".git"):
             return directory
     return real
+
+
+def where(paths: SessionPaths) -> tuple[Path, ...]:
+    """The roots at which a session's project has been, the newest first; empty if none is recorded."""
+    identity = read_identity(paths.project)
+    return tuple(Path(place) for place in reversed(identity.roots)) if identity is not None else ()
 
 
 def checked_name(name: str) -> str:
@@ -121,24 +137,74 @@ class Layout:
         return self.home / "projects"
 
     def project_directory(self, root: Path) -> Path:
-        """Where the sessions of the project at the real path of `root` are kept."""
+        """Where new sessions of the project at `root` are kept."""
+        return self.project_directories(root)[0]
+
+    def project_directories(self, root: Path) -> list[Path]:
+        """Every directory with sessions of the project at `root`; the one for new ones comes first.
+
+        All worktrees of a repository are one project, and a project that was moved or renamed is
+        found again (`log/project.py`). The first directory need not exist.
+        """
         real = root.resolve()
+        main = main_root(real)
+        directories = self._known_directories(main) or [self._free_directory(main)]
+        # Before worktrees belonged together, each had a directory of its own.
+        own = self._named_after(real)
+        if own not in directories and own.is_dir():
+            directories.append(own)
+        return directories
+
+    def _known_directories(self, main: Path) -> list[Path]:
+        usual = self._named_after(main)
+        if usual.is_dir():
+            identity = read_identity(usual)
+            if identity is None or still_is(identity, main):
+                return [usual]
+        known = self._identities()
+        found = find_by_place(known, main)
+        if found:
+            return found
+        moved = find_by_repository(known, main)
+        return [moved] if moved is not None else []
+
+    def _identities(self) -> list[tuple[Path, Identity]]:
+        known = []
+        for directory in _directories(self.projects, lambda _path, _error: None):
+            identity = read_identity(directory)
+            if identity is not None:
+                known.append((directory, identity))
+        return known
+
+    def _named_after(self, real: Path) -> Path:
         readable = "-".join(real.parts[1:][-_SLUG_PARTS:])
         slug = re.sub(r"[^A-Za-z0-9._]+", "-", readable)[-_SLUG_CHARS_MAX:].strip("-.") or "root"
         digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:_HASH_CHARS]
         return self.projects / f"{slug}-{digest}"
 
+    def _free_directory(self, real: Path) -> Path:
+        """The usual name, or one beside it where a project that has moved away has the usual one."""
+        usual = self._named_after(real)
+        directory, number = usual, 1
+        while directory.is_dir():
+            number += 1
+            directory = usual.with_name(f"{usual.name}-{number}")
+        return directory
+
     def create_project(self, root: Path, disk: Disk, *, sync: bool) -> Path:
-        """The project's directory, made with its identity if it isn't there. Idempotent."""
+        """The project's directory, made with its identity if it isn't there. Idempotent.
+
+        What the identity didn't know of the project yet (a new place, its first commit) is added.
+        """
         directory = self.project_directory(root)
-        identity = directory / "project.json"
-        if identity.exists():
+        main = main_root(root.resolve())
+        known = read_identity(directory)
+        identity = identify(main) if known is None else refreshed(known, main)
+        if identity == known:
             return directory
-        # A path that isn't UTF-8 stands there with lone surrogates escaped, as os.fsdecode gives it.
-        content = json.dumps({"version": 1, "roots": [str(root.resolve())]}) + "\n"
         try:
             disk.make_directory(directory, sync=sync)
-            disk.write_atomic(identity, content.encode("ascii"), sync=sync)
+            write_identity(directory, identity, disk, sync=sync)
         except OSError as error:
             raise storage_error(error, directory, "create") from error
         return directory
@@ -210,7 +276,7 @@ class Layout:
         projects = (
             _directories(self.projects, on_problem)
             if root is None
-            else iter((self.project_directory(root),))
+            else iter(self.project_directories(root))
         )
         for project in projects:
             for directory in _directories(project / "sessions", on_problem):

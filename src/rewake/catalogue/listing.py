@@ -1,0 +1,192 @@
+"""The list of sessions: what the catalogue remembers where it is still true, else the files.
+
+The rules kept here: the files decide which sessions there are and whether a remembered row still
+holds (size and time of change); whatever is wrong with the catalogue, the list is complete; and what
+had to be read is remembered for the next time, if that can be done at once.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from rewake.catalogue.database import (
+    Catalogue,
+    CatalogueUnusableError,
+    discard,
+    home_is_there,
+    is_corrupt,
+    open_catalogue,
+)
+from rewake.catalogue.files import Found, find_files
+from rewake.errors import RewakeError
+from rewake.log.blobs import BlobStore
+from rewake.log.disk import Disk
+from rewake.log.layout import Layout, Problem, SessionPaths
+from rewake.log.scan import Transcript
+from rewake.model.codec import decode_line
+from rewake.model.events import Event
+from rewake.resume.listing import SessionInfo, Summary, read_summary, row
+
+_LIST_WAIT_MS: Final = 50  # who lists doesn't wait for an indexer; it can do without
+_NOTE_WAIT_MS: Final = 20  # nor does a session that ends
+_HEAD_BYTES: Final = 1 << 12
+_KEYS_MAX: Final = 500  # in one statement; SQLite takes 999 in its oldest builds
+_ROWS_PER_COMMIT: Final = 200
+
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder(Summary).decode
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A page of rows, newest first, and how many sessions there are."""
+
+    rows: list[SessionInfo]
+    total: int
+
+
+def list_sessions(
+    home: Path,
+    disk: Disk,
+    root: Path | None = None,
+    *,
+    limit: int | None = None,
+    on_problem: Problem,
+) -> Listed:
+    """The sessions of the project at `root` or of all, newest first; `limit` None or 0 for all.
+
+    A session that can't be read is a row with a problem; a directory that can't be goes to
+    `on_problem`. Never raises for what is wrong with the catalogue.
+    """
+    found = find_files(Layout(home), root, on_problem)
+    found.sort(reverse=True)
+    page = found[:limit] if limit else found
+    summaries = read_summaries(home, disk, page)
+    rows = [
+        row(item.paths, summary, item.size, item.mtime_ns / 1e9, disk)
+        for item, summary in zip(page, summaries, strict=True)
+    ]
+    return Listed(rows, len(found))
+
+
+def read_summaries(home: Path, disk: Disk, page: Sequence[Found]) -> list[Summary]:
+    """The summary of each, from the catalogue where that is current; what is read is remembered."""
+    if not page or not home_is_there(home):
+        return [_read(item, disk) for item in page]
+    try:
+        with open_catalogue(home, disk, wait_ms=_LIST_WAIT_MS) as catalogue:
+            return _through(catalogue, disk, page)
+    except CatalogueUnusableError:
+        return [_read(item, disk) for item in page]
+    except sqlite3.Error as error:
+        _discard_if_corrupt(home, disk, error)
+        return [_read(item, disk) for item in page]
+
+
+def note_session(home: Path, paths: SessionPaths, summary: Summary) -> None:
+    """Remember the summary of a session whose transcript has just been committed. Best effort.
+
+    Never raises for the catalogue's or the disk's sake and never waits for long: what isn't noted
+    here is found out when sessions are listed.
+    """
+    disk = Disk()
+    try:
+        stat = paths.transcript.stat()
+        if not summary.created_at:
+            created_at = _created_at(paths.transcript)
+            summary = msgspec.structs.replace(summary, created_at=created_at)
+        found = Found(
+            stat.st_mtime_ns, paths.session_id, str(paths.project), stat.st_size, stat.st_ino
+        )
+        with open_catalogue(home, disk, wait_ms=_NOTE_WAIT_MS) as catalogue:
+            remember(catalogue, [(found, summary)])
+    except (OSError, RewakeError):
+        return  # the session is what counts, and it is on disk
+    except sqlite3.Error as error:
+        _discard_if_corrupt(home, disk, error)
+
+
+def remember(catalogue: Catalogue, read: Iterable[tuple[Found, Summary]]) -> None:
+    """Write summaries, in one transaction. Raises sqlite3.Error."""
+    with catalogue.transaction() as connection:
+        connection.executemany(
+            "INSERT INTO sessions (key, size, mtime_ns, summary) VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (key) DO UPDATE SET size = excluded.size,"
+            " mtime_ns = excluded.mtime_ns, summary = excluded.summary",
+            [(item.key, item.size, item.mtime_ns, _encode(summary)) for item, summary in read],
+        )
+
+
+def recall(catalogue: Catalogue, page: Sequence[Found]) -> dict[bytes, Summary]:
+    """The remembered summaries that still hold, by key. Raises sqlite3.Error."""
+    known: dict[bytes, Summary] = {}
+    for start in range(0, len(page), _KEYS_MAX):
+        part = {item.key: item for item in page[start : start + _KEYS_MAX]}
+        marks = ",".join("?" * len(part))
+        cursor = catalogue.connection.execute(
+            f"SELECT key, size, mtime_ns, summary FROM sessions WHERE key IN ({marks})",  # noqa: S608  # only question marks
+            list(part),
+        )
+        for key, size, mtime_ns, summary in cursor:
+            item = part[key]
+            if (item.size, item.mtime_ns) == (size, mtime_ns):
+                known[key] = _decode(summary)
+    return known
+
+
+def _through(catalogue: Catalogue, disk: Disk, page: Sequence[Found]) -> list[Summary]:
+    try:
+        known = recall(catalogue, page)
+    except msgspec.MsgspecError:
+        known = {}  # written by something else; it is written anew below
+    summaries: list[Summary] = []
+    read: list[tuple[Found, Summary]] = []
+    for item in page:
+        summary = known.get(item.key)
+        if summary is None:
+            summary = _read(item, disk)
+            if summary.problem is None:  # what is wrong may be put right without changing the file
+                read.append((item, summary))
+        summaries.append(summary)
+        if len(read) >= _ROWS_PER_COMMIT:
+            read = _remembered(catalogue, read)
+    _remembered(catalogue, read)
+    return summaries
+
+
+def _remembered(
+    catalogue: Catalogue, read: list[tuple[Found, Summary]]
+) -> list[tuple[Found, Summary]]:
+    """Nothing is left to write: a catalogue that can't be written now (busy, full) will be later."""
+    if read:
+        try:
+            remember(catalogue, read)
+        except sqlite3.OperationalError:
+            return []
+    return []
+
+
+def _read(item: Found, disk: Disk) -> Summary:
+    paths = item.paths
+    return read_summary(paths, BlobStore(paths.blobs, disk, durable=False))
+
+
+def _created_at(transcript: Path) -> str:
+    with Transcript(transcript) as reader:
+        for offset, line in reader.lines_forward(block_bytes=_HEAD_BYTES):
+            event = decode_line(line, offset)
+            if isinstance(event, Event):
+                return event.timestamp
+    return ""
+
+
+def _discard_if_corrupt(home: Path, disk: Disk, error: sqlite3.Error) -> None:
+    if is_corrupt(error):
+        try:
+            discard(home, disk)
+        except CatalogueUnusableError:
+            return  # somebody has it open; who comes later will see to it

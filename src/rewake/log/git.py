@@ -1,0 +1,169 @@
+"""What a project's git repository says of which project it is.
+
+The rules kept here: what stands in small files is read from them; git itself is run only for what
+doesn't (commits), never with settings that could make it run something else, never to fetch, and
+never for long; and no credentials are kept.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+_FILE_BYTES_MAX: Final = 1 << 20  # these files have some hundred bytes
+_TIMEOUT_S: Final = (
+    2  # for the first of a million commits; without it a moved project counts as new
+)
+NEVER: Final = ""
+"""Instead of a first commit: git was asked and doesn't tell, so it needn't be asked again."""
+_SAFE: Final = (
+    "--no-optional-locks",
+    "--no-replace-objects",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "protocol.allow=never",
+)
+
+
+def main_root(root: Path) -> Path:
+    """The root of the repository that `root` is a worktree of; `root` itself where it is none."""
+    entry = root / ".git"
+    if not entry.is_file():
+        return root
+    directory = _git_directory(root)
+    pointer = _read(directory / "commondir") if directory is not None else None
+    if directory is None or pointer is None:
+        return root  # a submodule, or no repository any more
+    common = Path(os.path.normpath(directory / pointer.strip()))
+    if not common.is_dir():
+        return root
+    return (common.parent if common.name == ".git" else common).resolve()
+
+
+def origin_url(root: Path) -> str | None:
+    """The URL of the remote `origin` without credentials, or None."""
+    common = _common_directory(root)
+    config = _read(common / "config") if common is not None else None
+    if config is None:
+        return None
+    section = ""
+    for line in config.splitlines():
+        text = line.strip()
+        if text.startswith("["):
+            section = text
+        elif section == '[remote "origin"]':
+            name, equals, value = text.partition("=")
+            if equals and name.strip().lower() == "url" and value.strip():
+                return without_credentials(value.strip().strip('"'))
+    return None
+
+
+def without_credentials(url: str) -> str:
+    """A URL without user and password; the `user@host:path` of ssh stays, where a user is no secret."""
+    if "://" not in url:
+        return url
+    from urllib.parse import urlsplit, urlunsplit
+
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    if "@" not in parts.netloc:
+        return url
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def branch_name(root: Path) -> str:
+    """The branch that is checked out, empty for none (a detached head, no repository)."""
+    directory = _git_directory(root)
+    head = _read(directory / "HEAD") if directory is not None else None
+    beginning = "ref: refs/heads/"
+    return head.strip().removeprefix(beginning) if head and head.startswith(beginning) else ""
+
+
+def has_commits(root: Path) -> bool:
+    """Whether HEAD can be a commit at all, so that asking git for one is worth its while."""
+    directory, common = _git_directory(root), _common_directory(root)
+    if directory is None or common is None:
+        return False
+    head = (_read(directory / "HEAD") or "").strip()
+    if not head.startswith("ref: "):
+        return bool(head)
+    name = head.removeprefix("ref: ")
+    if (common / name).is_file() or (common / "reftable").is_dir():
+        return True
+    return f" {name}\n" in (_read(common / "packed-refs") or "")
+
+
+def first_commit(root: Path) -> str | None:
+    """The oldest commit without a parent that HEAD descends from.
+
+    None where there is none yet (or no git), NEVER where git doesn't tell: a shallow clone, a
+    history that takes too long.
+    """
+    common = _common_directory(root)
+    if common is None or not has_commits(root):
+        return None
+    if (common / "shallow").exists():
+        return NEVER
+    listed = _git(root, "rev-list", "--max-parents=0", "HEAD")
+    commits = (listed or "").split()
+    return commits[-1] if commits else (None if listed is None else NEVER)
+
+
+def has_commit(root: Path, commit: str) -> bool:
+    """Whether this commit is in the repository at `root`; much cheaper than `first_commit`."""
+    return has_commits(root) and bool(_git(root, "cat-file", "-t", commit))
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    """What git prints, empty where it fails or takes too long; None where there is no git."""
+    import subprocess
+
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environ |= {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
+    try:
+        ended = subprocess.run(
+            ["git", *_SAFE, "-C", os.fspath(root), *arguments],
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return ""
+    except OSError:
+        return None
+    return ended.stdout.decode("ascii", "replace") if ended.returncode == 0 else ""
+
+
+def _git_directory(root: Path) -> Path | None:
+    entry = root / ".git"
+    if entry.is_dir():
+        return entry
+    pointer = _read(entry)
+    if pointer is None or not pointer.startswith("gitdir:"):
+        return None
+    return Path(os.path.normpath(root / pointer.removeprefix("gitdir:").strip()))
+
+
+def _common_directory(root: Path) -> Path | None:
+    directory = _git_directory(root)
+    if directory is None:
+        return None
+    pointer = _read(directory / "commondir")
+    return directory if pointer is None else Path(os.path.normpath(directory / pointer.strip()))
+
+
+def _read(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            return os.fsdecode(file.read(_FILE_BYTES_MAX))
+    except OSError:
+        return None
