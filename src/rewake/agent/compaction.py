@@ -40,16 +40,25 @@ the summary only; do not call a tool."""
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Tokens: the model's window, and the size of a request from which to compact."""
+    """Tokens: the model's window, and the size of a request from which to compact.
+
+    `ratio` is how many of the provider's tokens one of the offline estimate is, at least 1.
+    """
 
     window: int
     compact_at: int
+    ratio: float = 1.0
 
     @classmethod
-    def of(cls, context_tokens: int | None, compact_at: int | None) -> Budget:
+    def of(cls, context_tokens: int | None, compact_at: int | None, ratio: float = 1.0) -> Budget:
         """From what the model and the settings say."""
         window = context_tokens or CONTEXT_TOKENS_DEFAULT
-        return cls(window, compact_at or int(window * _COMPACT_AT))
+        return cls(window, compact_at or int(window * _COMPACT_AT), ratio)
+
+    @property
+    def keep(self) -> int:
+        """How much may be kept, in tokens of the offline estimate."""
+        return int(self.compact_at * _KEEP / self.ratio)
 
 
 def context_tokens(conversation: Conversation, fixed: int) -> int:
@@ -112,7 +121,7 @@ def to_keep(conversation: Conversation, budget: Budget) -> list[str]:
 
     What is kept begins at a message that isn't a `tool` message, so no result loses its call.
     """
-    room = int(budget.compact_at * _KEEP)
+    room = budget.keep
     kept: list[Entry] = []
     for entry in reversed(conversation.entries):
         room -= entry_tokens(entry)
@@ -140,7 +149,7 @@ def is_worth_it(conversation: Conversation, budget: Budget) -> bool:
     Where system prompt, tools and what must be kept fill the budget by themselves, it would not.
     """
     gained = sum(entry_tokens(entry) for entry in leaves_out(conversation, budget))
-    return gained >= budget.compact_at * _GAIN_MIN
+    return gained * budget.ratio >= budget.compact_at * _GAIN_MIN
 
 
 def summary_request(messages: tuple[ViewMessage, ...]) -> tuple[ViewMessage, ...]:

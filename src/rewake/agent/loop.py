@@ -12,7 +12,7 @@ The rules kept here:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Protocol
 
 import anyio
@@ -26,6 +26,7 @@ from rewake.agent.compaction import (
     shortened,
     summary_request,
     to_keep,
+    view_tokens,
 )
 from rewake.agent.execute import Executor
 from rewake.agent.ports import Model, ModelRequest, Reply, ToolSpec
@@ -33,7 +34,7 @@ from rewake.errors import ModelError, PromptTooLongError, RewakeError, StorageEr
 from rewake.model.content import Text, ToolCall, Usage, plain_text
 from rewake.session.core import Session
 from rewake.state.text import estimate_tokens
-from rewake.state.view import ViewMessage
+from rewake.state.view import ViewMessage, view
 
 State = Literal["idle", "requesting", "waiting", "compacting", "running_tools", "stopped"]
 TRANSITIONS: Final[Mapping[State, frozenset[State]]] = {
@@ -254,10 +255,13 @@ class Loop:
         return context_tokens(self.session.state.conversation, self._fixed_tokens())
 
     def _budget(self, trigger: str) -> Budget:
-        budget = Budget.of(self.model.context_tokens, self.compact_at_tokens)
+        tokens = self._tokens()
+        estimate = self._fixed_tokens() + view_tokens(view(self.session.state.conversation))
+        ratio = max(tokens / estimate, 1.0)
+        budget = Budget.of(self.model.context_tokens, self.compact_at_tokens, ratio)
         if trigger == "prompt_too_long":
             # The provider takes less than was thought, so what it refused is the measure.
-            return Budget(budget.window, min(budget.compact_at, self._tokens()))
+            return replace(budget, compact_at=min(budget.compact_at, tokens))
         return budget
 
     async def compact(self, trigger: str) -> None:
