@@ -255,13 +255,12 @@ class Loop:
         return context_tokens(self.session.state.conversation, self._fixed_tokens())
 
     def _budget(self, trigger: str) -> Budget:
-        tokens = self._tokens()
-        estimate = self._fixed_tokens() + view_tokens(view(self.session.state.conversation))
-        ratio = max(tokens / estimate, 1.0)
+        messages = view_tokens(view(self.session.state.conversation))
+        ratio = max(self._tokens() / (self._fixed_tokens() + messages), 1.0)
         budget = Budget.of(self.model.context_tokens, self.compact_at_tokens, ratio)
         if trigger == "prompt_too_long":
             # The provider takes less than was thought, so what it refused is the measure.
-            return replace(budget, compact_at=min(budget.compact_at, tokens))
+            return replace(budget, compact_at=min(budget.compact_at, int(messages * ratio)))
         return budget
 
     async def compact(self, trigger: str) -> None:
