@@ -20,7 +20,7 @@ from typing import Final, NoReturn
 import msgspec
 
 from rewake.errors import PoisonedError, StorageError
-from rewake.log.disk import Disk, crash_point, short_write_error, storage_error
+from rewake.log.disk import Disk, crash_point, removed_error, short_write_error, storage_error
 from rewake.log.forking import give_up_in_forked_children
 from rewake.log.scan import Transcript
 from rewake.model.codec import TornTail, decode_line
@@ -108,8 +108,11 @@ class Appender:
         crash_point("before_sync_event")
         try:
             self._disk.sync(self._descriptor)
+            is_removed = self._disk.is_removed(self._descriptor)
         except OSError as error:
             self._fail(storage_error(error, self.path, "sync"))
+        if is_removed:
+            self._fail(removed_error(self.path))
         crash_point("after_sync_event")
         self._unsynced = False
         self._trouble = None

@@ -113,6 +113,15 @@ def short_write_error(path: Path, written: int, wanted: int) -> StorageError:
     )
 
 
+def removed_error(path: Path) -> StorageError:
+    """A file that somebody removed while it was written: the system goes on taking its bytes."""
+    return StorageError(
+        f"Could not write to {path}: it was removed while the session was at work.",
+        path=str(path),
+        remedy="Put it back from a copy and resume it, or start a new session.",
+    )
+
+
 def _remedy(number: int | None) -> str:
     if number in _FULL:
         return "The disk or the quota is full: free some space, then resume the session."
@@ -155,6 +164,10 @@ class Disk:
             os.fsync(descriptor)
         else:
             os.fdatasync(descriptor)
+
+    def is_removed(self, descriptor: int) -> bool:
+        """Whether no directory names the open file any more, so that its bytes go with it."""
+        return os.fstat(descriptor).st_nlink == 0
 
     def sync_file(self, path: Path) -> None:
         """The same for a file that isn't open."""
