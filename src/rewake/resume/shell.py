@@ -97,7 +97,7 @@ def inspect(directory: Path, *, claim: bool = False) -> ShellStatus:
     place, and the directory where it is missing), so that "never started" stays true.
     """
     if claim:
-        _claim(directory)
+        _claim_if_possible(directory)
     state, background = _state(directory)
     exit_record = _read(directory / EXIT, ShellExit) if state == "finished" else None
     return ShellStatus(
@@ -119,6 +119,16 @@ def wait(directory: Path) -> ShellStatus:
         finally:
             os.close(descriptor)
     return inspect(directory)
+
+
+def _claim_if_possible(directory: Path) -> None:
+    try:
+        _claim(directory)
+    except OSError:
+        # A full disk has no room for the claim. None is needed where `alive` is free: the wrapper
+        # holds it from its birth, so there is nobody left who could start the command.
+        if _is_held(directory / ALIVE):
+            raise
 
 
 def _claim(directory: Path) -> None:
