@@ -304,8 +304,7 @@ class Recorder:
         self._trouble = None
         if sync:
             self._sync()
-        if self._has_sinks:
-            self._publish((event,), (line,))
+        self._tell(event, line)
 
     def _write_or_wait(self) -> None:
         queue = self._queue
@@ -355,12 +354,15 @@ class Recorder:
             raise
 
     def _publish(self, events: Sequence[Event], lines: Sequence[bytes]) -> None:
+        for event, line in zip(events, lines, strict=True):
+            self._tell(event, line)
+
+    def _tell(self, event: Event, line: bytes) -> None:
         if not self._has_sinks:
             return
         self._is_publishing = True
         try:
-            for event, line in zip(events, lines, strict=True):
-                self._sinks.record(event, line)
+            self._sinks.record(event, line)
         finally:
             self._is_publishing = False
 

@@ -156,13 +156,8 @@ class Conversation:
         if event.event_id in self._by_id:
             return
         calls = tool_calls(message) if message.role == "assistant" else ()
-        entry = Entry(
-            message_id=event.event_id,
-            message=message,
-            timestamp=event.timestamp,
-            answers=[None] * len(calls),
-            event_ids=[event.event_id],
-        )
+        event_id = event.event_id
+        entry = Entry(event_id, message, event.timestamp, [None] * len(calls), event_ids=[event_id])
         self._insert(entry)
         if message.role == "tool" and answers:
             self._answer_by_provider_id(entry)

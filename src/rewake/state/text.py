@@ -8,7 +8,7 @@ from typing import Any, Final
 
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _REPLACEMENT: Final = "\ufffd"
-_ASCII_SPACE: Final = b"\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f"  # all that str.split takes for space, less the blank
+_ASCII_SPACE: Final = b"\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f"  # and the blank: what str.split folds
 _JOINERS: Final = "\u200d\ufe0f\ufe0e"
 # Providers' tokenizers give about 4 bytes of English a token and 3 bytes of CJK (one character);
 # 3 never underestimates by much, and an overestimate only compacts a little early.

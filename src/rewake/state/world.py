@@ -204,4 +204,4 @@ class World(msgspec.Struct):
 
 def tool_calls(message: Message) -> tuple[ToolCall, ...]:
     """The calls of a message in the order the model asked for them."""
-    return tuple(block for block in message.content if isinstance(block, ToolCall))
+    return tuple([block for block in message.content if isinstance(block, ToolCall)])
