@@ -263,11 +263,15 @@ class Conversation:
 
     def _amend(self, event: Event, payload: MessageAmendment) -> None:
         entry = self._by_id.get(payload.message_id)
-        if entry is None or event.event_id in entry.event_ids:
+        if entry is None:
             return
-        entry.message = amended(entry.message, payload)
-        entry.event_ids.append(event.event_id)
-        self.since.append(event.event_id)
+        if event.event_id == entry.message_id:
+            # It landed on the message's own line, which a reader will find whole.
+            entry.message = amended(entry.message, payload)
+        elif event.event_id not in entry.event_ids:
+            entry.message = amended(entry.message, payload)
+            entry.event_ids.append(event.event_id)
+            self.since.append(event.event_id)
 
     def _checkpoint(self, event: Event, payload: Checkpoint, fold_version: int) -> None:
         if payload.kind == "compaction":
