@@ -8,7 +8,7 @@ had to be read is remembered for the next time, if that can be done at once.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +38,9 @@ _HEAD_BYTES: Final = 1 << 12
 _KEYS_MAX: Final = 500  # in one statement; SQLite takes 999 in its oldest builds
 _ROWS_PER_COMMIT: Final = 200
 
+Progress = Callable[[int, int], None]
+"""Called with the sessions done and the sessions there are."""
+
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder(Summary).decode
 
@@ -56,6 +59,7 @@ def list_sessions(
     *,
     limit: int | None = None,
     on_problem: Problem,
+    progress: Progress | None = None,
 ) -> Listed:
     """The sessions of the project at `root` or of all, newest first; `limit` None or 0 for all.
 
@@ -65,26 +69,12 @@ def list_sessions(
     found = find_files(Layout(home), root, on_problem)
     found.sort(reverse=True)
     page = found[:limit] if limit else found
-    summaries = read_summaries(home, disk, page)
+    summaries = _summaries(home, disk, page, progress)
     rows = [
         row(item.paths, summary, item.size, item.mtime_ns / 1e9, disk)
         for item, summary in zip(page, summaries, strict=True)
     ]
     return Listed(rows, len(found))
-
-
-def read_summaries(home: Path, disk: Disk, page: Sequence[Found]) -> list[Summary]:
-    """The summary of each, from the catalogue where that is current; what is read is remembered."""
-    if not page or not home_is_there(home):
-        return [_read(item, disk) for item in page]
-    try:
-        with open_catalogue(home, disk, wait_ms=_LIST_WAIT_MS) as catalogue:
-            return _through(catalogue, disk, page)
-    except CatalogueUnusableError:
-        return [_read(item, disk) for item in page]
-    except sqlite3.Error as error:
-        _discard_if_corrupt(home, disk, error)
-        return [_read(item, disk) for item in page]
 
 
 def note_session(home: Path, paths: SessionPaths, summary: Summary) -> None:
@@ -134,43 +124,65 @@ def recall(catalogue: Catalogue, page: Sequence[Found]) -> dict[bytes, Summary]:
         for key, size, mtime_ns, summary in cursor:
             item = part[key]
             if (item.size, item.mtime_ns) == (size, mtime_ns):
-                known[key] = _decode(summary)
+                try:
+                    known[key] = _decode(summary)
+                except msgspec.MsgspecError:
+                    continue  # not by this version; it is read and written anew
     return known
 
 
-def _through(catalogue: Catalogue, disk: Disk, page: Sequence[Found]) -> list[Summary]:
+def _summaries(
+    home: Path, disk: Disk, page: Sequence[Found], progress: Progress | None
+) -> list[Summary]:
+    """The summary of each, from the catalogue where that is current; what is read is remembered."""
+    if not page or not home_is_there(home):
+        return _read(page, {}, disk, None, progress)
     try:
-        known = recall(catalogue, page)
-    except msgspec.MsgspecError:
-        known = {}  # written by something else; it is written anew below
+        with open_catalogue(home, disk, wait_ms=_LIST_WAIT_MS) as catalogue:
+            return _read(page, recall(catalogue, page), disk, catalogue, progress)
+    except CatalogueUnusableError:
+        return _read(page, {}, disk, None, progress)
+    except sqlite3.Error as error:
+        _discard_if_corrupt(home, disk, error)
+        return _read(page, {}, disk, None, progress)
+
+
+def _read(
+    page: Sequence[Found],
+    known: dict[bytes, Summary],
+    disk: Disk,
+    catalogue: Catalogue | None,
+    progress: Progress | None,
+) -> list[Summary]:
     summaries: list[Summary] = []
     read: list[tuple[Found, Summary]] = []
-    for item in page:
+    for done, item in enumerate(page):
         summary = known.get(item.key)
         if summary is None:
-            summary = _read(item, disk)
+            summary = read_one(item, disk)
+            if progress is not None:
+                progress(done, len(page))
             if summary.problem is None:  # what is wrong may be put right without changing the file
                 read.append((item, summary))
         summaries.append(summary)
         if len(read) >= _ROWS_PER_COMMIT:
-            read = _remembered(catalogue, read)
-    _remembered(catalogue, read)
+            _remember_if_possible(catalogue, read)
+            read = []
+    _remember_if_possible(catalogue, read)
     return summaries
 
 
-def _remembered(
-    catalogue: Catalogue, read: list[tuple[Found, Summary]]
-) -> list[tuple[Found, Summary]]:
-    """Nothing is left to write: a catalogue that can't be written now (busy, full) will be later."""
-    if read:
-        try:
-            remember(catalogue, read)
-        except sqlite3.OperationalError:
-            return []
-    return []
+def _remember_if_possible(catalogue: Catalogue | None, read: list[tuple[Found, Summary]]) -> None:
+    if catalogue is None or not read:
+        return
+    try:
+        remember(catalogue, read)
+    except sqlite3.OperationalError:
+        return  # busy, full or read-only now: these rows are read again the next time
 
 
-def _read(item: Found, disk: Disk) -> Summary:
+def read_one(item: Found, disk: Disk) -> Summary:
+    """The summary as the transcript gives it now."""
     paths = item.paths
     return read_summary(paths, BlobStore(paths.blobs, disk, durable=False))
 

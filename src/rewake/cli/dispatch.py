@@ -49,6 +49,30 @@ def _show(values: Values) -> int:
     )
 
 
+def _search(values: Values) -> int:
+    from rewake.cli.search import SearchChoices, search
+
+    choices = SearchChoices(
+        everywhere=values.flag("everywhere"),
+        since=values.text("since"),
+        until=values.text("until"),
+        tag=values.text("tag"),
+        tool=values.text("tool"),
+        file=values.text("file"),
+        limit=values.integer("limit"),
+    )
+    query = values.text("query") or ""
+    return search(query, values.path("cwd"), choices, as_json=values.flag("json"))
+
+
+def _reindex(values: Values) -> int:
+    from rewake.cli.reindex import reindex_sessions
+
+    return reindex_sessions(
+        values.path("cwd"), everywhere=values.flag("everywhere"), as_json=values.flag("json")
+    )
+
+
 def _check(values: Values) -> int:
     from rewake.cli.check import check_sessions
 
@@ -145,6 +169,8 @@ _COMMANDS: Final[dict[str, Callable[[Values], int]]] = {
     "sessions": _sessions,
     "path": _path,
     "show": _show,
+    "search": _search,
+    "reindex": _reindex,
     "check": _check,
     "repair": _repair,
     "demo": _demo,

@@ -11,12 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from rewake.catalogue.listing import list_sessions as list_of_sessions
+from rewake.cli.bar import Bar
 from rewake.cli.lists import rows
 from rewake.cli.terminal import clean, let_readers_leave, note, say, style_for
 from rewake.compose.place import place
-from rewake.resume.listing import SessionInfo, describe, newest_first
+from rewake.resume.listing import SessionInfo
 
-_SHOWN: Final = 50  # more than a screen; a row costs about a third of a millisecond
+_SHOWN: Final = 50  # more than a screen
 
 
 def list_sessions(cwd: Path | None, *, as_json: bool, everywhere: bool, limit: int | None) -> int:
@@ -62,6 +64,9 @@ def newest(
     def tell(path: Path, error: OSError) -> None:
         note(f"{path} can't be read: {error.strerror or error}.")
 
-    found = newest_first(at.layout.sessions(None if everywhere else at.root, on_problem=tell))
-    shown = [describe(paths, at.blobs(paths), at.disk) for paths, _ in found[: limit or None]]
-    return shown, len(found), at.root
+    root = None if everywhere else at.root
+    with Bar("Reading", "sessions") as bar:
+        listed = list_of_sessions(
+            at.home, at.disk, root, limit=limit, on_problem=tell, progress=bar.show
+        )
+    return listed.rows, listed.total, at.root

@@ -293,4 +293,48 @@ Examples:
     argument=_SUBJECT,
 )
 
-COMMANDS: Final = {command.name: command for command in (SESSIONS, PATH, SHOW, CHECK, REPAIR, DEMO)}
+SEARCH: Final = Command(
+    name="search",
+    help="Search what was said and done in sessions; each hit says how to go on from there.",
+    examples="""
+Examples:
+  rewake search "rate limit"                  both words, in one message
+  rewake search '"rate limit" retr*' --all    a phrase, and a word's beginning, in all projects
+  rewake search migration --since 2w --tool Bash
+  rewake search "" --file src/app.py          where a file was read or changed
+""",
+    options=(
+        Option("json", ("--json",), "flag", "One object with the hits."),
+        Option("everywhere", ("--all",), "flag", "In all projects, not only in this one."),
+        Option("since", ("--since",), "text", "Not before this day, moment, 7d or 2w.", "TIME"),
+        Option("until", ("--until",), "text", "Not after this day or moment.", "TIME"),
+        Option("tag", ("--tag",), "text", "In sessions with this tag.", "TAG"),
+        Option("tool", ("--tool",), "text", "In calls of this tool.", "NAME"),
+        Option("file", ("--file",), "text", "In sessions whose calls name this file.", "PATH"),
+        Option("limit", ("--limit",), "integer", "At most so many; default: 20.", "N", least=1),
+        Option("cwd", ("--project", "--cwd"), "path", "The project's directory.", "DIR"),
+    ),
+    argument=Option(
+        "query", (), "text", 'Words, "phrases", beginnings*.', "QUERY", is_required=True
+    ),
+)
+
+REINDEX: Final = Command(
+    name="reindex",
+    help="Make the catalogue of sessions anew from the transcripts; it is derived from them.",
+    examples="""
+Examples:
+  rewake reindex
+  rewake reindex --all
+""",
+    options=(
+        Option("json", ("--json",), "flag", "One object."),
+        Option("everywhere", ("--all",), "flag", "Of all projects, in a new file."),
+        _CWD,
+    ),
+)
+
+COMMANDS: Final = {
+    command.name: command
+    for command in (SESSIONS, PATH, SHOW, SEARCH, REINDEX, CHECK, REPAIR, DEMO)
+}
