@@ -119,6 +119,32 @@ def test_what_does_not_fit_for_other_reasons_is_not_compacted_at_every_step(
     assert model.summaries <= 10
 
 
+def test_the_providers_own_count_decides_where_it_is_higher_than_the_estimate(
+    session: rewake.Session,
+) -> None:
+    """Tokens that no estimate sees (images, reasoning, a script with many tokens a word)."""
+    full = rewake.Usage(50_000, 10)
+    answers = [calls("work", usage=full), text("the summary"), text("end")]
+    for number in range(10):
+        session.user(f"old {number}")
+        session.assistant("ok")
+    used = agent(session, ScriptedModel(*answers), [DoubleTool("work")], compact_at_tokens=40_000)
+    assert used.run("newest").response == "end"
+    heard = used.model.heard()
+    assert "the summary" in heard[0]
+    assert "newest" in heard
+    assert len(heard) < 6
+
+
+def test_a_small_conversation_that_is_refused_is_left_with_its_newest_prompt(
+    session: rewake.Session,
+) -> None:
+    session.user("old")
+    used = agent(session, ScriptedModel(TOO_LONG, text("sum"), text("end")), system=LONG)
+    assert used.run("newest").response == "end"
+    assert used.model.heard()[1:] == ["newest"]
+
+
 def test_sizes_on_record_say_what_a_compaction_gained(session: rewake.Session) -> None:
     model = Worker(15)
     agent(session, model, [DoubleTool("work", work_long)], compact_at_tokens=8000).run()

@@ -1,0 +1,226 @@
+"""Forty steps of the real agent over the real client libraries, killed at random and resumed.
+
+The strict double refuses what providers refuse; it never may. Between two compactions each request
+begins with the one before, byte for byte, whoever was killed in between.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import pytest
+from tests.agent.lives import COMPACT_AT_TOKENS, SESSION_ID
+
+import rewake
+from rewake.agent.compaction import INSTRUCTION
+from rewake.log.blobs import BlobStore
+from rewake.log.disk import Disk
+from rewake.log.scan import Transcript
+from rewake.model import jsontext
+from rewake.model.content import Usage
+from rewake.resume.load import load, load_from_root
+from rewake.script import ScriptedCall, Turn
+from rewake.testing.provider_server import (
+    Failure,
+    ProviderRequest,
+    ProviderServer,
+    provider_server,
+)
+
+Protocol = Literal["anthropic", "openai"]
+STEPS = 40
+KILLS = 9
+FULL_AT = {11, 26}  # after these steps the context is said to be full
+SUMMARY = json.dumps(INSTRUCTION).encode()
+
+
+def step(number: int) -> Turn:
+    """What the double wants done: reads side by side, edits, commands, a todo list."""
+    name = f"file{number - number % 5}.txt"
+    wanted = {
+        0: [ScriptedCall("Write", {"file_path": name, "content": f"one {number}\n" * 20})],
+        1: [ScriptedCall("Read", {"file_path": name})] * 2
+        + [ScriptedCall("Glob", {"pattern": "*"})],
+        2: [
+            ScriptedCall(
+                "Edit",
+                {
+                    "file_path": name,
+                    "edits": [{"old_string": "one", "new_string": "two", "replace_all": True}],
+                },
+            )
+        ],
+        3: [ScriptedCall("Bash", {"command": f"echo {number} >> log; tail -1 log"}, id="../x")],
+        4: [ScriptedCall("TodoWrite", {"todos": [{"content": name, "status": "completed"}]})] * 2,
+    }
+    tokens = COMPACT_AT_TOKENS + 1 if number in FULL_AT else 1000
+    return Turn(f"Step {number}. 😀", tuple(wanted[number % 5]), usage=Usage(tokens, 10))
+
+
+class Killer:
+    """Answers for the double, and kills who asks after as many requests as chance says."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)  # noqa: S311  # repeatable, not secret
+        self.steps = 0
+        self.summaries = 0
+        self.kills_left = KILLS
+        self.lived = threading.Event()
+        self.pid = 0
+        self.countdown = 0
+
+    def born(self, pid: int) -> None:
+        self.pid = pid
+        self.countdown = self.random.randint(1, 6)
+        self.lived.set()
+
+    def __call__(self, request: ProviderRequest) -> Turn | Failure:
+        assert self.lived.wait(20)
+        self.countdown -= 1
+        if self.kills_left and self.countdown == 0:
+            self.kills_left -= 1
+            self.lived.clear()
+            if self.random.random() < 0.3:
+                os.kill(self.pid, signal.SIGKILL)
+                return Failure("drop")
+            delay_s = self.random.uniform(0, 0.04)  # in the answer, in a tool, or in the next step
+            threading.Timer(delay_s, os.kill, (self.pid, signal.SIGKILL)).start()
+        return self.answer(request)
+
+    def answer(self, request: ProviderRequest) -> Turn:
+        if SUMMARY in elements_of(request)[-1]:
+            self.summaries += 1
+            return Turn(f"Summary number {self.summaries}.", usage=Usage(1000, 10))
+        if self.steps == STEPS:
+            return Turn("All done.", usage=Usage(1000, 10))
+        self.steps += 1
+        return step(self.steps - 1)
+
+
+def elements_of(request: ProviderRequest) -> list[bytes]:
+    """The messages after the system prompt, each as the bytes that were sent."""
+    messages = jsontext.elements(jsontext.members(request.raw)["messages"])
+    return messages[1:] if request.protocol == "openai" else messages
+
+
+@contextmanager
+def lives(
+    protocol: Protocol, server: ProviderServer, home: Path, project: Path
+) -> Iterator[subprocess.Popen[str]]:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "ANTHROPIC_API_KEY": "key",
+        "OPENAI_API_KEY": "key",
+        "ANTHROPIC_BASE_URL": server.anthropic_url,
+        "OPENAI_BASE_URL": server.openai_url,
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.agent.lives", protocol, str(home), str(project)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    try:
+        yield process
+    finally:
+        process.stdin.close()
+        process.wait()
+        process.stdout.close()
+
+
+def live(process: subprocess.Popen[str], killer: Killer, prompt: str | None) -> int:
+    """One life; its exit status."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps({"prompt": prompt}) + "\n")
+    process.stdin.flush()
+    killer.born(int(process.stdout.readline().split()[1]))
+    return int(process.stdout.readline().split()[1])
+
+
+def segments(requests: list[ProviderRequest]) -> list[list[list[bytes]]]:
+    """The requests between two compactions: those with the same first message."""
+    asked = [elements_of(request) for request in requests]
+    asked = [messages for messages in asked if SUMMARY not in messages[-1]]
+    return [list(group) for _, group in itertools.groupby(asked, key=lambda messages: messages[0])]
+
+
+@pytest.mark.parametrize("protocol", ["anthropic", "openai"])
+def test_forty_steps_with_kills_are_one_growing_conversation(
+    protocol: Protocol, home: Path, project: Path
+) -> None:
+    killer = Killer(seed=7)
+    prompts = ["The first prompt."]
+    with provider_server(killer) as server, lives(protocol, server, home, project) as process:
+        status = live(process, killer, prompts[0])
+        while status == -signal.SIGKILL:
+            again = f"Prompt number {len(prompts)}." if killer.random.random() < 0.5 else None
+            prompts += [again] if again else []
+            status = live(process, killer, again)
+        requests = list(server.requests)
+    assert status == 0
+    assert killer.kills_left == 0
+    assert [request.violations for request in requests if request.violations] == []
+    assert len(requests) >= STEPS
+
+    parts = segments(requests)
+    assert len({part[0][0] for part in parts}) == len(parts)  # no way back over a compaction
+    assert 2 <= len(parts) <= killer.summaries + 1
+    for part in parts:
+        for earlier, later in itertools.pairwise(part):
+            assert later[: len(earlier)] == earlier
+
+    newest = max(
+        number for number, prompt in enumerate(prompts) if prompt.encode() in requests[-1].raw
+    )
+    assert newest == len(prompts) - 1
+    check_record(home, project)
+
+
+def check_record(home: Path, project: Path) -> None:
+    """What is on disk is whole, and folds to the same state whichever way it is read."""
+    (transcript,) = home.rglob("transcript.jsonl")
+    blobs = BlobStore(transcript.parents[2] / "blobs", Disk(), durable=False)
+    with Transcript(transcript) as reader:
+        found = load(reader, blobs)
+        root = load_from_root(reader, blobs)
+    assert (found.damage, root.damage) == ([], [])
+    states = [loaded.state.as_json() for loaded in (found, root)]
+    assert states[0]["snapshot"] == states[1]["snapshot"]
+    assert states[0]["world"] == states[1]["world"]
+    # Only a command that was killed with its agent can be left for a person to judge.
+    assert {call.tool_name for call in found.state.world.calls.values()} <= {"Bash"}
+    (row,) = rewake.sessions(project, home=home)
+    assert (row.session_id, row.state) == (SESSION_ID, "done")
+
+
+@pytest.mark.parametrize("protocol", ["anthropic", "openai"])
+def test_the_newest_prompt_is_in_every_request_of_its_run(
+    protocol: Protocol, home: Path, project: Path
+) -> None:
+    killer = Killer(seed=1)
+    killer.kills_left = 0
+    killer.steps = STEPS - 3
+    with provider_server(killer) as server, lives(protocol, server, home, project) as process:
+        server.inject(Failure(status=401))
+        assert live(process, killer, "Refused by mistake.") == 1
+        server.inject(Failure("context_length"))
+        assert live(process, killer, "Is this the newest?") == 0
+        requests = list(server.requests)
+    assert [request.violations for request in requests if request.violations] == []
+    assert all(b"Is this the newest?" in request.raw for request in requests[1:])
