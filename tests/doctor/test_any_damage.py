@@ -6,15 +6,16 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from tests.doctor.sessions import SESSION_ID, Patient, of_another_session
-from tests.model.strategies import transcripts
+from tests.model.strategies import Writer, payloads, transcripts
 
 from rewake.log.blobs import BlobStore
 from rewake.log.disk import Disk
 from rewake.log.layout import SessionPaths
 from rewake.log.scan import Transcript
+from rewake.model.events import KnownPayload, Rewind
 from rewake.resume.load import load
 
 # What says nothing about bytes: a healthy transcript may have unfinished calls and stray results.
@@ -138,6 +139,34 @@ def test_a_repair_keeps_every_whole_record_in_order_and_leaves_nothing_to_repair
         before = patient.paths.transcript.stat()
         assert not patient.repair().changed
         assert patient.paths.transcript.stat() == before
+
+
+@settings(max_examples=50)  # they are large, and drawing them is slow
+@given(st.lists(payloads(), max_size=6))
+def test_whole_lines_that_say_nonsense_are_looked_at_without_an_error(
+    nonsense: list[KnownPayload],
+) -> None:
+    writer = Writer()
+    for payload in nonsense:
+        if isinstance(payload, Rewind) and not (payload.target_id or "").isascii():
+            continue  # the writer of the tests gives it as a parent, which it can't encode
+        writer.write(payload)
+    never_raises(b"".join(writer.lines))
+
+
+@given(st.binary(max_size=300))
+def test_any_bytes_at_all_are_looked_at_without_an_error(data: bytes) -> None:
+    never_raises(data)
+
+
+def never_raises(data: bytes) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        patient = patient_in(directory)
+        patient.write(data)
+        report = patient.check(deep=True)
+        if "version_too_new" not in report.counts:  # a repair refuses that
+            patient.repair()
+            assert not patient.repair().changed
 
 
 def records_in(whole: bytes, data: bytes) -> list[bytes]:

@@ -109,6 +109,25 @@ def test_a_directory_in_the_place_of_the_transcript_is_an_error(patient: Patient
     assert patient.found() == ["unreadable_file"]
 
 
+def test_a_pipe_in_the_place_of_the_transcript_is_an_error_and_holds_nobody_up(
+    patient: Patient,
+) -> None:
+    patient.write(WHOLE)
+    patient.paths.transcript.unlink()
+    os.mkfifo(patient.paths.transcript, 0o600)
+    assert patient.found() == ["unreadable_file"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_directory_that_can_t_be_entered_is_an_error(patient: Patient) -> None:
+    patient.write(WHOLE)
+    patient.paths.directory.chmod(0)
+    try:
+        assert "unreadable_file" in patient.found()
+    finally:
+        patient.paths.directory.chmod(0o700)
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_a_transcript_that_can_t_be_read_is_an_error(patient: Patient) -> None:
     patient.write(WHOLE)

@@ -111,6 +111,17 @@ def test_a_second_repair_says_that_there_is_nothing_to_do(
     assert "nothing to repair" in capsys.readouterr().out
 
 
+def test_a_repaired_session_is_resumed_as_it_was(home: Path) -> None:
+    transcript = new_session(home)
+    damage(transcript)
+    run("repair")
+    state = rewake.resume(transcript.parent.name, home=home)
+    assert [len(state.messages), state.damage] == [2, ()]
+    with rewake.open_session(home=home, resume=transcript.parent.name) as session:
+        session.user("and on")
+    assert run("check", "--deep") == 0
+
+
 def test_a_dry_run_changes_nothing_and_ends_like_check(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,7 +17,7 @@ from rewake.compose.place import NEWEST, Place, find_session, place
 from rewake.doctor.check import check
 from rewake.doctor.findings import Finding, Report
 from rewake.doctor.subject import Subject
-from rewake.errors import ExitCode, SessionNotFoundError, UsageError
+from rewake.errors import ExitCode, UsageError
 from rewake.log.layout import SessionPaths
 
 _SUFFIX: Final = ".jsonl"
@@ -47,11 +47,7 @@ def find_subject(at: Place, wanted: str | None) -> Subject:
     if wanted is None or not ("/" in wanted or wanted.endswith(_SUFFIX)):
         return Subject.of(find_session(at, NEWEST if wanted is None else wanted), at.disk)
     subject = Subject.at(Path(wanted).expanduser(), at.disk)
-    if not subject.transcript.exists():
-        raise SessionNotFoundError(
-            f"There is no transcript at {subject.transcript}.",
-            remedy="Give the path of a transcript, or the id of a session (rewake sessions --all).",
-        )
+    subject.require()
     return subject
 
 

@@ -9,6 +9,7 @@ The rules kept here:
 
 from __future__ import annotations
 
+import stat
 from typing import Final
 
 from rewake.doctor.calls import Calls
@@ -45,13 +46,15 @@ def check(subject: Subject, disk: Disk, *, deep: bool = False) -> Report:
     check_ = _Check(subject, findings)
     found = writer(subject, disk, findings)
     look_around(subject, findings, is_written=found is not None)
-    if not subject.transcript.exists():
-        findings.add("missing_transcript", f"{subject.transcript} doesn't exist")
-        return findings.report(subject.name or "", 0, 0)
     try:
-        with Lineage(Transcript(subject.transcript), subject.open_other) as reader:
-            check_.read(reader.transcript, is_written=found is not None)
-            check_.resume(reader, deep=deep)
+        if not stat.S_ISREG(subject.transcript.stat().st_mode):
+            findings.add("unreadable_file", f"{subject.transcript} is no regular file")
+        else:
+            with Lineage(Transcript(subject.transcript), subject.open_other) as reader:
+                check_.read(reader.transcript, is_written=found is not None)
+                check_.resume(reader, deep=deep)
+    except FileNotFoundError:
+        findings.add("missing_transcript", f"{subject.transcript} doesn't exist")
     except (RewakeError, OSError) as error:
         findings.add("unreadable_file", str(error))
     return findings.report(check_.session_id, check_.events, check_.size)

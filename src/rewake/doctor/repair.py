@@ -22,7 +22,6 @@ from rewake.doctor.findings import LISTED_MAX
 from rewake.doctor.lines import Ids, Line, Owner, lines, owner, standing
 from rewake.doctor.subject import Subject
 from rewake.doctor.swap import Sibling, remove_leftover
-from rewake.errors import SessionNotFoundError
 from rewake.log.disk import Disk
 from rewake.log.lock import Holder, SessionLock
 from rewake.log.scan import Transcript
@@ -82,11 +81,7 @@ def repair(
     is whole, the damaged one or (if only the last sync failed) the repaired one. With `dry_run`
     nothing is changed and no lock is taken.
     """
-    if not subject.transcript.exists():
-        raise SessionNotFoundError(
-            f"There is no transcript at {subject.transcript}.",
-            remedy="`rewake sessions --all` lists the sessions there are.",
-        )
+    subject.require()
     if dry_run:
         with Transcript(subject.transcript) as reader:
             return _plan(subject, reader).report(dry_run=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -39,7 +40,7 @@ class Subject:
         It counts as a session of a home if it lies as one does (format.md, "On disk").
         """
         absolute = path.absolute()
-        if absolute.is_dir():
+        if os.path.isdir(absolute):  # noqa: PTH112  # unlike Path's, it never raises
             absolute = absolute / "transcript.jsonl"
         directory = absolute.parent
         session = SessionPaths(directory.parent.parent, directory.name)
@@ -56,6 +57,18 @@ class Subject:
     def name(self) -> str | None:
         """The session's id as its directory says it."""
         return self.session.session_id if self.session is not None else None
+
+    def require(self) -> None:
+        """Raises SessionNotFoundError unless something is there."""
+        try:
+            self.transcript.stat()
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise SessionNotFoundError(
+                f"There is no transcript at {self.transcript}.",
+                remedy="`rewake sessions --all` lists the sessions there are.",
+            ) from error
+        except OSError:
+            return  # it is there; who reads it says what is wrong with it
 
     def open_other(self, session_id: str) -> Transcript:
         """The transcript of another session of the same project, such as a fork's origin.

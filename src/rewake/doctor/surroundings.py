@@ -30,7 +30,7 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 def writer(subject: Subject, disk: Disk, findings: Findings) -> Holder | None:
     """Who writes the session right now; a lock that can't be used is a finding."""
-    if subject.lock.is_dir():
+    if os.path.isdir(subject.lock):  # noqa: PTH112  # unlike Path's, it never raises
         remedy = "Move the directory away."
         findings.add("lock_problem", "it is a directory", path=subject.lock, remedy=remedy)
         return None
