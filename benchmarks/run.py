@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import harness  # found through the path set above
 
-NAMES: Final = ("append", "resume", "memory", "startup", "codec")
+NAMES: Final = ("append", "resume", "memory", "startup", "codec", "catalogue")
 
 
 def main(arguments: list[str] | None = None) -> int:

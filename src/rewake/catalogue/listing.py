@@ -23,18 +23,13 @@ from rewake.catalogue.database import (
     open_catalogue,
 )
 from rewake.catalogue.files import Found, find_files
-from rewake.errors import RewakeError
+from rewake.catalogue.notes import drop_notes, read_notes
 from rewake.log.blobs import BlobStore
 from rewake.log.disk import Disk
-from rewake.log.layout import Layout, Problem, SessionPaths
-from rewake.log.scan import Transcript
-from rewake.model.codec import decode_line
-from rewake.model.events import Event
+from rewake.log.layout import Layout, Problem
 from rewake.resume.listing import SessionInfo, Summary, read_summary, row
 
 _LIST_WAIT_MS: Final = 50  # who lists doesn't wait for an indexer; it can do without
-_NOTE_WAIT_MS: Final = 20  # nor does a session that ends
-_HEAD_BYTES: Final = 1 << 12
 _KEYS_MAX: Final = 500  # in one statement; SQLite takes 999 in its oldest builds
 _ROWS_PER_COMMIT: Final = 200
 
@@ -77,29 +72,6 @@ def list_sessions(
     return Listed(rows, len(found))
 
 
-def note_session(home: Path, paths: SessionPaths, summary: Summary) -> None:
-    """Remember the summary of a session whose transcript has just been committed. Best effort.
-
-    Never raises for the catalogue's or the disk's sake and never waits for long: what isn't noted
-    here is found out when sessions are listed.
-    """
-    disk = Disk()
-    try:
-        stat = paths.transcript.stat()
-        if not summary.created_at:
-            created_at = _created_at(paths.transcript)
-            summary = msgspec.structs.replace(summary, created_at=created_at)
-        found = Found(
-            stat.st_mtime_ns, paths.session_id, str(paths.project), stat.st_size, stat.st_ino
-        )
-        with open_catalogue(home, disk, wait_ms=_NOTE_WAIT_MS) as catalogue:
-            remember(catalogue, [(found, summary)])
-    except (OSError, RewakeError):
-        return  # the session is what counts, and it is on disk
-    except sqlite3.Error as error:
-        _discard_if_corrupt(home, disk, error)
-
-
 def remember(catalogue: Catalogue, read: Iterable[tuple[Found, Summary]]) -> None:
     """Write summaries, in one transaction. Raises sqlite3.Error."""
     with catalogue.transaction() as connection:
@@ -109,6 +81,14 @@ def remember(catalogue: Catalogue, read: Iterable[tuple[Found, Summary]]) -> Non
             " mtime_ns = excluded.mtime_ns, summary = excluded.summary",
             [(item.key, item.size, item.mtime_ns, _encode(summary)) for item, summary in read],
         )
+
+
+def take_notes(catalogue: Catalogue, home: Path) -> None:
+    """Move what sessions noted at their end into the catalogue, if that can be done at once."""
+    notes = read_notes(home)
+    if notes and _remember_if_possible(catalogue, notes):
+        # A note that was written meanwhile goes too; its session is read when it is listed.
+        drop_notes(home)
 
 
 def recall(catalogue: Catalogue, page: Sequence[Found]) -> dict[bytes, Summary]:
@@ -139,6 +119,7 @@ def _summaries(
         return _read(page, {}, disk, None, progress)
     try:
         with open_catalogue(home, disk, wait_ms=_LIST_WAIT_MS) as catalogue:
+            take_notes(catalogue, home)
             return _read(page, recall(catalogue, page), disk, catalogue, progress)
     except CatalogueUnusableError:
         return _read(page, {}, disk, None, progress)
@@ -172,28 +153,20 @@ def _read(
     return summaries
 
 
-def _remember_if_possible(catalogue: Catalogue | None, read: list[tuple[Found, Summary]]) -> None:
+def _remember_if_possible(catalogue: Catalogue | None, read: list[tuple[Found, Summary]]) -> bool:
     if catalogue is None or not read:
-        return
+        return False
     try:
         remember(catalogue, read)
     except sqlite3.OperationalError:
-        return  # busy, full or read-only now: these rows are read again the next time
+        return False  # busy, full or read-only now: these rows are read again the next time
+    return True
 
 
 def read_one(item: Found, disk: Disk) -> Summary:
     """The summary as the transcript gives it now."""
     paths = item.paths
     return read_summary(paths, BlobStore(paths.blobs, disk, durable=False))
-
-
-def _created_at(transcript: Path) -> str:
-    with Transcript(transcript) as reader:
-        for offset, line in reader.lines_forward(block_bytes=_HEAD_BYTES):
-            event = decode_line(line, offset)
-            if isinstance(event, Event):
-                return event.timestamp
-    return ""
 
 
 def _discard_if_corrupt(home: Path, disk: Disk, error: sqlite3.Error) -> None:
