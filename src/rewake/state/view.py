@@ -133,6 +133,9 @@ def _assistant(entry: Entry) -> Iterator[ViewMessage]:
             content.append(Text(valid_unicode(block.text)))
         elif isinstance(block, Thinking) and _is_whole(block):
             content.append(block)
+    # A message with reasoning must begin with it; what preceded it here was not whole.
+    if content and not isinstance(content[0], Thinking):
+        content = [block for block in content if not isinstance(block, Thinking)]
     # Reasoning that leads to nothing is refused at the end of a message.
     while content and isinstance(content[-1], Thinking):
         content.pop()
