@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-DEADLINE_S = 30
+DEADLINE_S = 15
 
 
 def call(name: str, **arguments: object) -> dict[str, object]:
@@ -118,6 +118,10 @@ class Shell:
             check=False,
         )
         return Done(done.returncode, done.stdout, done.stderr)
+
+    def run_json(self, *arguments: str) -> Any:
+        """What it prints as JSON."""
+        return json.loads(self.run(*arguments).out)
 
     def killed_at(self, point: str, *arguments: str) -> None:
         """Run it until it reaches a crash point, where it kills itself with SIGKILL."""

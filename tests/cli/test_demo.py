@@ -8,7 +8,8 @@ from tests.cli.shell import Shell, call, turn
 
 LOOK = turn("First I look.", call("Read", file_path="greeting.txt"))
 EDIT = turn(
-    "", call("Edit", file_path="greeting.txt", edits=[{"old_string": "GREETING", "new_string": "Hi!"}])
+    "",
+    call("Edit", file_path="greeting.txt", edits=[{"old_string": "GREETING", "new_string": "Hi!"}]),
 )
 
 

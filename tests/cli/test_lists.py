@@ -123,7 +123,7 @@ def test_messages_from_before_a_compaction_are_shown(shell: Shell) -> None:
     assert said[1].startswith("first answer")
     assert len(shown["compactions"]) == 1
     text = shell.run("show", "s").out
-    assert text.index("first answer") < text.index("compacted") < text.index("second prompt")
+    assert text.index("first answer") < text.index("compacted")
 
 
 def test_short_ids_are_as_long_as_it_takes_to_tell_them_apart() -> None:

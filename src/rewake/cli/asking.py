@@ -52,7 +52,7 @@ class Asker:
         asking = asyncio.run_coroutine_threadsafe(self._ask(question), self.loop)
         try:
             return asking.result()
-        except (concurrent.futures.CancelledError, KeyboardInterrupt):
+        except concurrent.futures.CancelledError:
             raise StoppedError("The question was not answered.") from None
 
     async def _ask(self, question: Question) -> Answer:
@@ -61,14 +61,16 @@ class Asker:
         task = asyncio.ensure_future(self._answer(session, question))
         forget = self.stopper.on_stop(lambda: _cancel(task))
         try:
-            return await task
-        except KeyboardInterrupt:
-            self.stopper.stop("interrupted")
-            raise asyncio.CancelledError from None
+            answer = await task
         finally:
             forget()
+        if answer is None:
+            self.stopper.stop("interrupted")
+            raise asyncio.CancelledError
+        return answer
 
-    async def _answer(self, session: PromptSession[str], question: Question) -> Answer:
+    async def _answer(self, session: PromptSession[str], question: Question) -> Answer | None:
+        """The answer; None for Ctrl-C, which must not leave the task as an exception."""
         rule = one_line(question.rule)
         text = f"Allow it? [y]es, [a]lways ({rule}), [n]o: "
         while True:
@@ -76,6 +78,8 @@ class Asker:
                 said = await session.prompt_async(text, handle_sigint=False)
             except EOFError:
                 return "no"
+            except KeyboardInterrupt:
+                return None
             answer = _ANSWERS.get(said.strip().lower())
             if answer is not None:
                 return answer
@@ -90,7 +94,7 @@ class Asker:
             say(diff_lines(question.preview, style), stream=stream)
 
 
-def _cancel(task: asyncio.Future[Answer]) -> None:
+def _cancel(task: asyncio.Future[Answer | None]) -> None:
     task.cancel()
 
 

@@ -1,0 +1,188 @@
+"""`rewake` on a terminal: prompts, questions, interruption, commands, leaving."""
+
+from __future__ import annotations
+
+import signal
+import stat
+
+from tests.cli.shell import Shell, call, turn
+from tests.cli.terminal import CTRL_C, CTRL_D, ENTER, ESC, PROMPT, Terminal
+
+WRITE = call("Write", file_path="made.txt", content="one\ntwo\n")
+
+
+def test_a_prompt_is_answered_and_ctrl_d_leaves(shell: Shell) -> None:
+    with Terminal(shell, "--model", shell.script(turn("Good morning."))) as terminal:
+        terminal.expect(PROMPT)
+        terminal.type("hello" + ENTER)
+        terminal.expect("Good morning.")
+        terminal.expect(PROMPT)
+        terminal.type(CTRL_D)
+        terminal.expect("rewake --resume ")
+        assert terminal.code() == 0
+    shown = shell.run("show", "newest", "--json").json
+    assert shown["state"] == "done"
+    history = shell.home / "prompt_history"
+    assert "hello" in history.read_text()
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
+
+
+def test_leaving_without_a_prompt_leaves_no_session(shell: Shell) -> None:
+    with Terminal(shell, "--model", shell.script()) as terminal:
+        terminal.expect(PROMPT)
+        terminal.type(CTRL_D)
+        assert terminal.code() == 0
+    assert shell.run("sessions", "--json").out.strip() == "[]"
+
+
+def test_a_question_shows_the_change_and_no_means_no(shell: Shell) -> None:
+    with Terminal(shell, "--model", shell.script(turn("", WRITE), turn("Well."))) as terminal:
+        terminal.expect(PROMPT)
+        terminal.type("write" + ENTER)
+        assert "+one" in terminal.expect("[n]o:")
+        terminal.type("maybe" + ENTER)
+        terminal.expect("[n]o:")
+        terminal.type("n" + ENTER)
+        terminal.expect("Well.")
+    assert not (shell.project / "made.txt").exists()
+
+
+def test_yes_allows_once_and_always_spares_the_next_question(shell: Shell) -> None:
+    model = shell.script(*[turn("", call("Bash", command="echo x >> ran"))] * 3, turn("Done."))
+    with Terminal(shell, "--model", model) as terminal:
+        terminal.expect(PROMPT)
+        terminal.type("go" + ENTER)
+        terminal.expect("[n]o:")
+        terminal.type("y" + ENTER)
+        terminal.expect("[n]o:")
+        terminal.type("a" + ENTER)
+        assert "Allow" not in terminal.expect("Done.").partition("[n]o: a")[2]
+    assert (shell.project / "ran").read_text() == "x\nx\nx\n"
+
+
+def test_ctrl_c_interrupts_the_run_and_the_conversation_goes_on(shell: Shell) -> None:
+    model = shell.script(
+        turn("", call("Bash", command="touch started; sleep 60")), turn("What now?")
+    )
+    with Terminal(shell, "--model", model, "--permission-mode", "bypass") as terminal:
+        terminal.expect(PROMPT)
+        terminal.type("go" + ENTER)
+        terminal.expect("● Bash")
+        terminal.type(CTRL_C)
+        terminal.expect("Interrupted")
+        terminal.expect(PROMPT)
+        terminal.type("and" + ENTER)
+        terminal.expect("What now?")
+        terminal.expect(PROMPT)
+        terminal.type("/quit" + ENTER)
+        assert terminal.code() == 0
+    shown = shell.run("show", "newest", "--json").json
+    assert [message["role"] for message in shown["messages"]] == [
+        "user",
+        "assistant",
+        "tool",
+        "user",
+        "assistant",
+    ]
+    assert shown["messages"][2]["content"][0]["verdict"] is not None
+
+
+def test_ctrl_c_at_a_question_executes_nothing_and_interrupts(shell: Shell) -> None:
+    with Terminal(shell, "--model", shell.script(turn("", WRITE), turn("Next."))) as terminal:
+        terminal.expect(PROMPT)
+        terminal.type("write" + ENTER)
+        terminal.expect("[n]o:")
+        terminal.type(CTRL_C)
+        terminal.expect("Interrupted")
+        terminal.expect(PROMPT)
+        terminal.type("then" + ENTER)
+        terminal.expect("Next.")
+    assert not (shell.project / "made.txt").exists()
+    shown = shell.run("show", "newest", "--json").json
+    assert "not executed" in shown["messages"][2]["content"][0]["content"][0]["text"]
+
+
+def test_a_closed_terminal_at_a_question_ends_in_good_order(shell: Shell) -> None:
+    with Terminal(shell, "--model", shell.script(turn("", WRITE))) as terminal:
+        terminal.expect(PROMPT)
+        terminal.type("write" + ENTER)
+        terminal.expect("[n]o:")
+        terminal.process.send_signal(signal.SIGHUP)
+        assert terminal.code() == 129
+    shown = shell.run("show", "newest", "--json").json
+    assert shown["terminal"]["reason"] == "hangup"
+    assert not (shell.project / "made.txt").exists()
+
+
+def test_sigterm_at_the_prompt_leaves_with_its_status(shell: Shell) -> None:
+    with Terminal(shell, "--model", shell.script(turn("Hi."))) as terminal:
+        terminal.expect(PROMPT)
+        terminal.type("hello" + ENTER)
+        terminal.expect("Hi.")
+        terminal.expect(PROMPT)
+        terminal.process.send_signal(signal.SIGTERM)
+        assert terminal.code() == 143
+    assert shell.run("show", "newest", "--json").json["state"] == "done"
+
+
+def test_a_prompt_may_have_several_lines(shell: Shell) -> None:
+    with Terminal(shell, "--model", shell.script(turn("I see."))) as terminal:
+        terminal.expect(PROMPT)
+        terminal.type("one" + ESC + ENTER + "two")
+        terminal.type("\x1b[200~\nthree\nfour\x1b[201~" + ENTER)
+        terminal.expect("I see.")
+    shown = shell.run("show", "newest", "--json").json
+    assert shown["messages"][0]["content"][0]["text"] == "one\ntwo\nthree\nfour"
+
+
+def test_commands_at_the_prompt(shell: Shell) -> None:
+    todos = call("TodoWrite", todos=[{"content": "Paint it", "status": "in_progress"}])
+    model = shell.script(turn("", todos), turn("Noted."), turn("A SUMMARY"), turn("Later."))
+    shell.run("-p", "an older one", "--model", model, "--session-id", "older")
+    with Terminal(shell, "--model", model) as terminal:
+        terminal.expect(PROMPT)
+        for command, answer in (("/help", "/compact"), ("/status", "No session yet")):
+            terminal.type(command + ENTER)
+            terminal.expect(answer)
+        terminal.expect(PROMPT)
+        terminal.type("plan" + ENTER)
+        terminal.expect("Noted.")
+        for command, answer in (
+            ("/todos", "[~] Paint it"),
+            ("/status", "transcript"),
+            ("/sessions", "an older one"),
+            ("/compact", "was compacted"),
+            ("/bogus", "There is no command"),
+            ("/resume nobody", "There is no session"),
+            ("/resume older", "Resumed session older"),
+            ("/status", "an older one"),
+        ):
+            terminal.expect(PROMPT)
+            terminal.type(command + ENTER)
+            terminal.expect(answer)
+        terminal.type(CTRL_D)
+        assert terminal.code() == 0
+    states = {info["state"] for info in shell.run_json("sessions", "--json")}
+    assert states == {"done"}
+
+
+def test_resume_without_an_id_lets_the_user_pick(shell: Shell) -> None:
+    model = shell.script(turn("One."), turn("Two."))
+    shell.run("-p", "an older one", "--model", model, "--session-id", "older")
+    with Terminal(shell, "--resume", "--model", model) as terminal:
+        terminal.expect("an older one")
+        terminal.expect("Which one? [1-1]")
+        terminal.type("7\n1\n")
+        terminal.expect("Resumed session older")
+        terminal.expect(PROMPT)
+        terminal.type("next" + ENTER)
+        terminal.expect("Two.")
+
+
+def test_what_the_model_says_can_not_steer_the_terminal(shell: Shell) -> None:
+    evil = "\x1b]0;pwned\x07\x1b[2Jgone"
+    with Terminal(shell, "--model", shell.script(turn(evil))) as terminal:
+        terminal.expect(PROMPT)
+        terminal.type("hello" + ENTER)
+        terminal.expect("gone")
+        assert "pwned" not in terminal.raw
