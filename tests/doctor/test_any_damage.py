@@ -18,6 +18,7 @@ from rewake.log.scan import Transcript
 from rewake.model.events import KnownPayload, Rewind
 from rewake.resume.load import load
 
+no_deadline = settings(deadline=None)  # they write files, and share the disk with others
 # What says nothing about bytes: a healthy transcript may have unfinished calls and stray results.
 NO_DAMAGE = {"open_call", "orphan_result"}
 Damage = Callable[[st.DrawFn, bytes], bytes]
@@ -95,6 +96,7 @@ def damage_found(patient: Patient) -> set[str]:
     return set(patient.check(deep=False).counts) - NO_DAMAGE
 
 
+@no_deadline
 @given(transcripts(max_steps=6))
 def test_a_healthy_transcript_is_found_healthy(whole: bytes) -> None:
     with tempfile.TemporaryDirectory() as directory:
@@ -104,6 +106,7 @@ def test_a_healthy_transcript_is_found_healthy(whole: bytes) -> None:
         assert damage_found(patient) == set()
 
 
+@no_deadline
 @given(damaged())
 def test_damage_is_always_found_unless_whole_lines_are_cut_off_the_end(
     case: tuple[bytes, bytes],
@@ -116,6 +119,7 @@ def test_damage_is_always_found_unless_whole_lines_are_cut_off_the_end(
         assert bool(damage_found(patient)) is not is_a_beginning
 
 
+@no_deadline
 @given(damaged())
 def test_a_repair_keeps_every_whole_record_in_order_and_leaves_nothing_to_repair(
     case: tuple[bytes, bytes],
@@ -141,7 +145,7 @@ def test_a_repair_keeps_every_whole_record_in_order_and_leaves_nothing_to_repair
         assert patient.paths.transcript.stat() == before
 
 
-@settings(max_examples=50)  # they are large, and drawing them is slow
+@settings(no_deadline, max_examples=50)  # they are large, and drawing them is slow
 @given(st.lists(payloads(), max_size=6))
 def test_whole_lines_that_say_nonsense_are_looked_at_without_an_error(
     nonsense: list[KnownPayload],
@@ -154,6 +158,7 @@ def test_whole_lines_that_say_nonsense_are_looked_at_without_an_error(
     never_raises(b"".join(writer.lines))
 
 
+@no_deadline
 @given(st.binary(max_size=300))
 def test_any_bytes_at_all_are_looked_at_without_an_error(data: bytes) -> None:
     never_raises(data)

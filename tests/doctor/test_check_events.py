@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
 from tests.doctor.sessions import SESSION_ID, Patient, of_another_session, rewritten, story
 from tests.model.strategies import Writer
 
+import rewake
+from rewake.doctor.check import check
+from rewake.doctor.subject import Subject
 from rewake.log.blobs import BlobStore
+from rewake.log.disk import Disk
 from rewake.model import events as ev
 from rewake.model.content import File, Image, Text, ToolCall, ToolResult
 
@@ -251,6 +256,28 @@ def test_a_fork_whose_origin_is_gone_is_an_error(patient: Patient) -> None:
     writer.write(ev.SessionStart(forked_from=origin, checkpoint=None))
     writer.write(ev.RunStart(1))
     assert patient.found(b"".join(writer.lines)) == ["missing_origin"]
+
+
+def test_a_bare_fork_is_checked_without_its_origin(patient: Patient, tmp_path: Path) -> None:
+    writer = Writer()
+    writer.write(ev.SessionStart(forked_from=ev.ForkOrigin("origin", "id")))
+    bare = tmp_path / "fork.jsonl"
+    bare.write_bytes(b"".join(writer.lines))
+    report = check(Subject.at(bare, patient.disk), patient.disk, deep=True)
+    assert [item.kind for item in report.findings] == ["origin_unchecked"]
+    assert report.ok
+
+
+def test_a_fork_beside_its_origin_is_healthy(tmp_path: Path) -> None:
+    with rewake.open_session(tmp_path, home=tmp_path / "home") as session:
+        session.user("one")
+        session.user("two")
+        origin = session.session_id
+    with rewake.open_session(tmp_path, home=tmp_path / "home", resume=origin, fork=True) as fork:
+        fork.user("three")
+        assert fork.transcript is not None
+        subject = Subject.at(fork.transcript, Disk())
+    assert check(subject, Disk(), deep=True).findings == ()
 
 
 def test_lines_of_a_third_party_don_t_disturb_the_order(patient: Patient) -> None:

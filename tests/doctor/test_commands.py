@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from tests.doctor.sessions import story
 
 import rewake
 from rewake.cli.main import main
+from rewake.doctor.findings import Kind
 
 
 @pytest.fixture
@@ -157,3 +160,9 @@ def test_a_session_that_is_open_is_not_repaired(home: Path) -> None:
         session.user("hello")
         assert run("repair", session.session_id) == 3
         assert run("check", session.session_id) == 0
+
+
+def test_the_guide_names_every_kind() -> None:
+    guide = Path(__file__).parents[2] / "docs" / "guide" / "doctor.md"
+    named = set(re.findall(r"`([a-z_]+)`", guide.read_text("utf-8")))
+    assert set(get_args(Kind)) <= named

@@ -230,6 +230,14 @@ def test_a_disk_that_fails_leaves_the_original_and_nothing_else(
     assert len(list(patient.paths.directory.glob("*.damaged-*"))) == 1
 
 
+def test_everything_is_durable_before_the_repaired_file_takes_over(patient: Patient) -> None:
+    patient.write(WHOLE + b"garbage\n")
+    disk = FaultyDisk()
+    repair(patient.subject, disk, Holder(), moment=MOMENT)
+    calls = [call for call in disk.calls if call != "lock"]
+    assert calls == ["write", "sync", "sync_directory", "rename", "sync_directory"]
+
+
 def test_a_disk_that_fills_up_in_the_middle_of_a_write_leaves_the_original(
     patient: Patient,
 ) -> None:

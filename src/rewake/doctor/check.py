@@ -201,6 +201,10 @@ class _Check:
         """Load it, and with `deep` compare what the checkpoints say with what the events say."""
         if not self.events:
             return
+        if reader.origin is not None and reader.ancestor() is None:
+            kind: Kind = "missing_origin" if self._subject.session else "origin_unchecked"
+            self._findings.add(kind, f"session {reader.origin.session_id} is not here")
+            return
         blobs: BlobReader = self._subject.blobs or NoBlobs()
         try:
             loaded = load(reader, blobs, end=self._end)

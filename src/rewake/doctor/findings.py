@@ -50,6 +50,7 @@ Kind = Literal[
     "unusable_checkpoint",
     "missing_event",
     "missing_origin",
+    "origin_unchecked",
     "checkpoint_differs",
     "bad_permissions",
     "foreign_owner",
@@ -195,6 +196,11 @@ _MEANING: Final[dict[Kind, tuple[Severity, str, str]]] = {
         "error",
         "What was said before the session was forked is not part of it any more.",
         "Put the origin's directory back beside this one.",
+    ),
+    "origin_unchecked": (
+        "info",
+        "It was forked from another session, which isn't looked for outside of a home.",
+        "Check the session by its id to see whether it can be resumed.",
     ),
     "checkpoint_differs": (
         "error",
