@@ -1,28 +1,40 @@
 """Runs the real agent over a real client library in processes that a test may kill.
 
-`python lives.py PROTOCOL HOME PROJECT` reads one JSON line per life from its input, `{"prompt": …}`,
-forks a child that lives it (the imports, which take seconds, are paid once), writes `pid N`, waits
-for it and writes `ended STATUS`.
+It reads one JSON line per life from its input (see `Life`), forks a child that lives it (the
+imports, which take seconds, are paid once), writes `pid N`, waits for it and writes `ended STATUS`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
+import traceback
 from pathlib import Path
+from typing import NoReturn
 
-import rewake
+import msgspec
+
 from rewake.agent.loop import RunResult
 from rewake.agent.ports import Prepared, Reply
 from rewake.agent.providers.pydantic_ai_model import PydanticAiModel
 from rewake.compose.agents import AgentOptions, build_agent
+from rewake.compose.sessions import open_session, sessions
 from rewake.settings.load import Settings
 
 MODELS = {"anthropic": "anthropic:claude-sonnet-5-5", "openai": "openai:gpt-6.1-sol"}
 COMPACT_AT_TOKENS = 50_000
 SESSION_ID = "s"
+
+
+class Life(msgspec.Struct):
+    """What one child is to do: answer `prompt` (None: go on), with the model at `environ`."""
+
+    protocol: str
+    home: str
+    project: str
+    prompt: str | None
+    environ: dict[str, str]
 
 
 class Silent:
@@ -44,16 +56,17 @@ class Silent:
         """Nothing."""
 
 
-async def live(protocol: str, home: Path, project: Path, prompt: str | None) -> RunResult:
+async def live(life: Life) -> RunResult:
     """One run: a new session the first time, then always the same one."""
-    known = rewake.sessions(project, home=home)
-    session = rewake.open_session(
+    project = Path(life.project)
+    known = sessions(project, home=life.home)
+    session = open_session(
         project,
-        home=home,
+        home=life.home,
         session_id=None if known else SESSION_ID,
         resume=SESSION_ID if known else None,
     )
-    model = PydanticAiModel.named(MODELS[protocol], os.environ, session.blobs)
+    model = PydanticAiModel.named(MODELS[life.protocol], life.environ, session.blobs)
     settings = Settings(compact_at_tokens=COMPACT_AT_TOKENS)
     loop = build_agent(
         session,
@@ -64,25 +77,34 @@ async def live(protocol: str, home: Path, project: Path, prompt: str | None) -> 
         cwd=project,
     )
     try:
-        return await loop.run(prompt)
+        return await loop.run(life.prompt)
     finally:
         await model.close()
         session.close()
 
 
-def main(protocol: str, home: Path, project: Path) -> None:
+def be_child(life: Life) -> NoReturn:
+    """Live, and never return into the parent's loop."""
+    status = 2
+    try:
+        status = 0 if asyncio.run(live(life)).reason == "done" else 1
+    except Exception:  # noqa: BLE001  # a defect: shown, and the status says so
+        traceback.print_exc()
+    finally:
+        os._exit(status)
+
+
+def main() -> None:
     """Fork one child a line."""
     for line in sys.stdin:
-        prompt = json.loads(line)["prompt"]
+        life = msgspec.json.decode(line, type=Life)
         pid = os.fork()
         if pid == 0:
-            result = asyncio.run(live(protocol, home, project, prompt))
-            sys.stderr.write(str(result.error or ""))
-            os._exit(0 if result.reason == "done" else 1)
+            be_child(life)
         print(f"pid {pid}", flush=True)  # noqa: T201  # the test reads it
         _, status = os.waitpid(pid, 0)
         print(f"ended {os.waitstatus_to_exitcode(status)}", flush=True)  # noqa: T201  # the same
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
+    main()

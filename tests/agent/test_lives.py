@@ -15,12 +15,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 import pytest
-from tests.agent.lives import COMPACT_AT_TOKENS, SESSION_ID
+from tests.agent.lives import COMPACT_AT_TOKENS, SESSION_ID, Life
 
 import rewake
 from rewake.agent.compaction import INSTRUCTION
@@ -114,24 +115,18 @@ def elements_of(request: ProviderRequest) -> list[bytes]:
     return messages[1:] if request.protocol == "openai" else messages
 
 
-@contextmanager
-def lives(
-    protocol: Protocol, server: ProviderServer, home: Path, project: Path
-) -> Iterator[subprocess.Popen[str]]:
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(Path(__file__).parents[2]),
-        "ANTHROPIC_API_KEY": "key",
-        "OPENAI_API_KEY": "key",
-        "ANTHROPIC_BASE_URL": server.anthropic_url,
-        "OPENAI_BASE_URL": server.openai_url,
-    }
+Starter = subprocess.Popen[str]
+
+
+@pytest.fixture(scope="module")
+def starter() -> Iterator[Starter]:
+    """The process that starts every life."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "tests.agent.lives", protocol, str(home), str(project)],
+        [sys.executable, "-m", "tests.agent.lives"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env=environment,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
     )
     assert process.stdin is not None
     assert process.stdout is not None
@@ -143,14 +138,30 @@ def lives(
         process.stdout.close()
 
 
-def live(process: subprocess.Popen[str], killer: Killer, prompt: str | None) -> int:
-    """One life; its exit status."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    process.stdin.write(json.dumps({"prompt": prompt}) + "\n")
-    process.stdin.flush()
-    killer.born(int(process.stdout.readline().split()[1]))
-    return int(process.stdout.readline().split()[1])
+@dataclass
+class Place:
+    """Whose session it is, and where its model is."""
+
+    starter: Starter
+    server: ProviderServer
+    protocol: Protocol
+    home: Path
+    project: Path
+
+    def live(self, killer: Killer, prompt: str | None) -> int:
+        """One life; its exit status."""
+        urls = {
+            "ANTHROPIC_BASE_URL": self.server.anthropic_url,
+            "OPENAI_BASE_URL": self.server.openai_url,
+        }
+        keys = {"ANTHROPIC_API_KEY": "key", "OPENAI_API_KEY": "key"}
+        life = Life(self.protocol, str(self.home), str(self.project), prompt, {**urls, **keys})
+        assert self.starter.stdin is not None
+        assert self.starter.stdout is not None
+        self.starter.stdin.write(msgspec.json.encode(life).decode() + "\n")
+        self.starter.stdin.flush()
+        killer.born(int(self.starter.stdout.readline().split()[1]))
+        return int(self.starter.stdout.readline().split()[1])
 
 
 def segments(requests: list[ProviderRequest]) -> list[list[list[bytes]]]:
@@ -162,16 +173,17 @@ def segments(requests: list[ProviderRequest]) -> list[list[list[bytes]]]:
 
 @pytest.mark.parametrize("protocol", ["anthropic", "openai"])
 def test_forty_steps_with_kills_are_one_growing_conversation(
-    protocol: Protocol, home: Path, project: Path
+    starter: Starter, protocol: Protocol, home: Path, project: Path
 ) -> None:
     killer = Killer(seed=7)
     prompts = ["The first prompt."]
-    with provider_server(killer) as server, lives(protocol, server, home, project) as process:
-        status = live(process, killer, prompts[0])
+    with provider_server(killer) as server:
+        place = Place(starter, server, protocol, home, project)
+        status = place.live(killer, prompts[0])
         while status == -signal.SIGKILL:
             again = f"Prompt number {len(prompts)}." if killer.random.random() < 0.5 else None
             prompts += [again] if again else []
-            status = live(process, killer, again)
+            status = place.live(killer, again)
         requests = list(server.requests)
     assert status == 0
     assert killer.kills_left == 0
@@ -211,16 +223,17 @@ def check_record(home: Path, project: Path) -> None:
 
 @pytest.mark.parametrize("protocol", ["anthropic", "openai"])
 def test_the_newest_prompt_is_in_every_request_of_its_run(
-    protocol: Protocol, home: Path, project: Path
+    starter: Starter, protocol: Protocol, home: Path, project: Path
 ) -> None:
     killer = Killer(seed=1)
     killer.kills_left = 0
     killer.steps = STEPS - 3
-    with provider_server(killer) as server, lives(protocol, server, home, project) as process:
+    with provider_server(killer) as server:
+        place = Place(starter, server, protocol, home, project)
         server.inject(Failure(status=401))
-        assert live(process, killer, "Refused by mistake.") == 1
+        assert place.live(killer, "Refused by mistake.") == 1
         server.inject(Failure("context_length"))
-        assert live(process, killer, "Is this the newest?") == 0
+        assert place.live(killer, "Is this the newest?") == 0
         requests = list(server.requests)
     assert [request.violations for request in requests if request.violations] == []
     assert all(b"Is this the newest?" in request.raw for request in requests[1:])
