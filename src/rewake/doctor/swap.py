@@ -14,7 +14,6 @@ other. Only the holder of the session's lock may call anything here.
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Iterable
 from itertools import count
 from pathlib import Path
@@ -130,7 +129,7 @@ class Sibling:
             suffix = "" if number == 1 else f"-{number}"
             kept = self._transcript.with_name(f"{stem}{suffix}.jsonl")
             try:
-                os.link(self._transcript, kept)
+                self._disk.link(self._transcript, kept)
             except FileExistsError:
                 continue
             except OSError as error:

@@ -197,6 +197,10 @@ class Disk:
         """Put `source` in the place of `target`, atomically."""
         source.replace(target)
 
+    def link(self, source: Path, target: Path) -> None:
+        """Give `source` a second name, which nothing has yet."""
+        target.hardlink_to(source)
+
     def make_directory(self, path: Path, *, sync: bool = True) -> None:
         """Create `path` and what is missing above it; existing directories stay as they are.
 

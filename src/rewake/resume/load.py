@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from rewake.errors import StorageError, UnreadableVersionError, UsageError
+from rewake.errors import InvalidValueError, StorageError, UnreadableVersionError, UsageError
 from rewake.log.scan import Lookup
 from rewake.model import tree
 from rewake.model.codec import CorruptLine, TornTail, decode_payload
@@ -389,7 +389,7 @@ def inflate(event: Event, blobs: BlobReader) -> tuple[Event, Damage | None]:
     problem = None
     try:
         raw = blobs.get(payload.blob.sha256)
-    except StorageError as error:
+    except (StorageError, InvalidValueError) as error:
         problem = Damage("missing_blob", event.offset, f"{error.message} Only a preview is left.")
         raw = bytes(payload.preview)
     whole = decode_payload(event.event_type, event.schema_version, raw)
