@@ -7,20 +7,17 @@ among those shown.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from rewake.cli.terminal import Style, fit, one_line, width
 from rewake.resume.listing import SessionInfo
+from rewake.screentext import age as age  # noqa: PLC0414  # commands look for it here
 
 # Ids begin with the time in milliseconds: 13 characters tell all of it.
 _ID_CHARS_MIN: Final = 13
 _TITLE_COLUMNS_MIN: Final = 20
-_MINUTE_S: Final = 60
-_HOUR_S: Final = 3600
-_DAY_S: Final = 86_400
-_MONTH_DAYS: Final = 30
 _STATE_COLUMNS: Final = 11
 
 
@@ -80,20 +77,3 @@ def _project(info: SessionInfo) -> str:
     home = str(Path.home())
     project = one_line(info.project)
     return f"~{project[len(home) :]}" if project.startswith(f"{home}/") else project
-
-
-def age(timestamp: str, now: datetime) -> str:
-    """How long ago, in the two or three words that a person would use."""
-    try:
-        then = datetime.fromisoformat(timestamp)
-    except ValueError:
-        return "-"
-    seconds = (now - (then if then.tzinfo else then.replace(tzinfo=UTC))).total_seconds()
-    if seconds < _MINUTE_S:
-        return "just now"
-    if seconds < _HOUR_S:
-        return f"{int(seconds // _MINUTE_S)} min"
-    if seconds < _DAY_S:
-        return f"{int(seconds // _HOUR_S)} h"
-    days = int(seconds // _DAY_S)
-    return f"{days} d" if days < _MONTH_DAYS else then.date().isoformat()[2:]

@@ -10,37 +10,17 @@ import os
 import re
 import signal
 import sys
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, TextIO
 
-_SEQUENCE: Final = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor movements
-    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # window titles, links, device strings
-    r"|\x1b[ -/]*[0-Z\\-~]"
-    r"|\x9b[0-?]*[ -/]*[@-~]"
-)
-# Control characters but newline and tab; marks that turn the direction of writing; lone surrogates.
-_FORBIDDEN: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
-)
-_LINE_ENDS: Final = re.compile("\r\n?|[\x85\u2028\u2029]")
+from rewake.screentext import clean as clean  # noqa: PLC0414  # commands look for it here
+from rewake.screentext import fit as fit  # noqa: PLC0414
+from rewake.screentext import one_line as one_line  # noqa: PLC0414
+from rewake.screentext import width as width  # noqa: PLC0414
+
 _UNFINISHED: Final = re.compile(r"(?:\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?)?|\r)\Z")
 _HELD_CHARS_MAX: Final = 4096  # a sequence longer than this is none; don't hold a stream up for it
-
-
-def clean(text: str) -> str:
-    """`text` without control sequences; newlines and tabs stay."""
-    if text.isascii() and text.isprintable():
-        return text
-    text = _LINE_ENDS.sub("\n", _SEQUENCE.sub("", text))
-    return _FORBIDDEN.sub("", text)
-
-
-def one_line(text: str) -> str:
-    """`text` cleaned and with all white space folded."""
-    return " ".join(clean(text).split())
 
 
 class StreamCleaner:
@@ -63,32 +43,6 @@ class StreamCleaner:
         """What was held back."""
         held, self._held = self._held, ""
         return clean(held)
-
-
-def width(text: str) -> int:
-    """The columns that a clean line takes."""
-    if text.isascii():
-        return len(text)
-    return sum(_columns(char) for char in text)
-
-
-def _columns(char: str) -> int:
-    if unicodedata.combining(char) or char in "\u200d\ufe0e\ufe0f":
-        return 0
-    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
-
-
-def fit(text: str, columns: int) -> str:
-    """One clean line of at most `columns` columns, with `…` where it was cut."""
-    text = one_line(text)
-    if width(text) <= columns:
-        return text
-    used, end = 1, 0  # the ellipsis takes a column
-    for end, char in enumerate(text):  # noqa: B007  # the place where it stopped is the result
-        used += _columns(char)
-        if used > columns:
-            break
-    return text[:end].rstrip() + "…"
 
 
 @dataclass(frozen=True, slots=True)
