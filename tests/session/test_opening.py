@@ -206,17 +206,18 @@ wait(edit.call_id)
 
 
 def test_looking_at_a_session_writes_nothing(home: Path, project: Path) -> None:
+    kept = home / "projects"  # beside it is the catalogue, which is derived
     with child(LOOK, home, project):
-        running = snapshot(home), snapshot(project)
+        running = snapshot(kept), snapshot(project)
         rewake.resume(
             "s", project=project, home=home
         )  # the agent lives: nothing of its may be touched
         rewake.sessions(project, home=home)
-        assert (snapshot(home), snapshot(project)) == running
-    before = snapshot(home), snapshot(project)
+        assert (snapshot(kept), snapshot(project)) == running
+    before = snapshot(kept), snapshot(project)
     found = rewake.resume("s", project=project, home=home)
     rewake.sessions(project, home=home)
-    assert (snapshot(home), snapshot(project)) == before
+    assert (snapshot(kept), snapshot(project)) == before
     assert [item.resolution.verdict for item in found.uncertain] == ["not_applied", "not_applied"]
     assert [item.resolution.verdict for item in found.pending] == ["not_applied"]
     assert [item.kind for item in found.damage] == ["torn_tail"]

@@ -23,7 +23,7 @@ from rewake.model.events import Event
 from rewake.resume.listing import Summary
 
 _NAME: Final = "catalogue.notes"
-_HEAD_BYTES: Final = 1 << 12
+_END_BYTES: Final = 1 << 12
 _FILE_BYTES_MAX: Final = (
     4 << 20
 )  # nobody has listed for ten thousand sessions: they can be read then
@@ -49,9 +49,10 @@ def note_session(home: Path, paths: SessionPaths, summary: Summary) -> None:
     disk = Disk()
     try:
         found = found_of(paths)
-        if not summary.created_at:
-            created_at = _created_at(paths.transcript)
-            summary = msgspec.structs.replace(summary, created_at=created_at)
+        created_at, last_event_at = _ends(paths.transcript)
+        if last_event_at != summary.last_event_at:
+            return  # something of what the summary tells never got to the file
+        summary = msgspec.structs.replace(summary, created_at=created_at)
         line = _encode(
             _Note(
                 os.fsencode(paths.project),
@@ -98,10 +99,17 @@ def drop_notes(home: Path) -> None:
         return  # they are taken in once more the next time
 
 
-def _created_at(transcript: Path) -> str:
+def _ends(transcript: Path) -> tuple[str, str]:
+    """When the first and the last event were recorded."""
+    created_at = last_event_at = ""
     with Transcript(transcript) as reader:
-        for offset, line in reader.lines_forward(block_bytes=_HEAD_BYTES):
-            event = decode_line(line, offset)
-            if isinstance(event, Event):
-                return event.timestamp
-    return ""
+        for offset, line in reader.lines_forward(block_bytes=_END_BYTES):
+            first = decode_line(line, offset)
+            if isinstance(first, Event):
+                created_at = first.timestamp
+                break
+        for last in reader.backward(block_bytes=_END_BYTES):
+            if isinstance(last, Event):
+                last_event_at = last.timestamp
+                break
+    return created_at, last_event_at

@@ -13,13 +13,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from rewake.catalogue.notes import note_session
 from rewake.compose.place import Place
 from rewake.compose.waking import load_session, open_calls, wake
 from rewake.errors import StorageError, UsageError
 from rewake.log.appender import Appender
 from rewake.log.disk import Disk
+from rewake.log.git import branch_name
 from rewake.log.layout import SessionPaths
 from rewake.log.lock import SessionLock, boot_id, this_process
+from rewake.model.content import JsonObject
 from rewake.model.events import Event, ForkOrigin, RunStart, SessionStart
 from rewake.model.ids import IdGenerator
 from rewake.record.lines import Timestamps
@@ -28,6 +31,7 @@ from rewake.record.sinks import Sink
 from rewake.record.trace import TraceSink
 from rewake.resume.evidence import Verify
 from rewake.resume.lineage import Lineage
+from rewake.resume.listing import summarise
 from rewake.resume.load import conversation_at, load
 from rewake.resume.running import OnRunning, settle_running
 from rewake.session.core import Session
@@ -87,7 +91,7 @@ def open_new(at: Place, session_id: str | None, options: Options) -> Session:
         appender = Appender(paths.transcript, at.disk, sync=options.sync)
         session = _session(at, paths, state, options, appender)
         stack.callback(session.close)
-        session.record(SessionStart(project={"root": str(at.root)}))
+        session.record(SessionStart(project=_project(at)))
         session.record(options.run(at, 1))
         stack.pop_all()
     session.on_close(lock.release)
@@ -122,7 +126,7 @@ def open_existing(at: Place, paths: SessionPaths, asked: Asked, options: Options
         stack.callback(session.close)
         session.resumed = waking.resume_state(paths.session_id)
         if loaded.newest is None:
-            session.record(SessionStart(project={"root": str(at.root)}))
+            session.record(SessionStart(project=_project(at)))
         session.record(options.run(at, loaded.state.world.generation + 1))
         waking.record(session)
         session.commit()
@@ -150,9 +154,8 @@ def open_fork(
         appender = Appender(paths.transcript, at.disk, sync=options.sync)
         session = _session(at, paths, state, options, appender, after=forked_from.event_id)
         stack.callback(session.close)
-        project = {"root": str(at.root)}
         session.record(
-            SessionStart(project=project, forked_from=forked_from, checkpoint=checkpoint)
+            SessionStart(project=_project(at), forked_from=forked_from, checkpoint=checkpoint)
         )
         session.record(options.run(at, 1))
         session.metadata(title=f"{title} (fork)" if title else None)
@@ -181,6 +184,11 @@ def _fork_point(
 def _lock(at: Place, paths: SessionPaths) -> SessionLock:
     now = Timestamps(at.clock_ns)()
     return SessionLock(paths.lock, at.disk, this_process(now, " ".join(sys.argv[:1])))
+
+
+def _project(at: Place) -> JsonObject:
+    branch = branch_name(at.root)
+    return {"root": str(at.root), "branch": branch} if branch else {"root": str(at.root)}
 
 
 def _session(
@@ -214,7 +222,7 @@ def _session(
             clock_ns=at.clock_ns,
         )
 
-    return Session(
+    session = Session(
         session_id=paths.session_id,
         run_id=run_id,
         root=at.root,
@@ -228,6 +236,8 @@ def _session(
         file=appender,
         verify=options.verify,
     )
+    session.on_close(lambda: note_session(at.home, paths, summarise(session.state.world)))
+    return session
 
 
 def _trace(paths: SessionPaths, disk: Disk) -> tuple[Sink, ...]:
@@ -290,6 +300,6 @@ def _in_memory(at: Place, session_id: str, state: SessionState, options: Options
         verify=options.verify,
     )
     session.on_close(lambda: shutil.rmtree(directory, ignore_errors=True))
-    session.record(SessionStart(project={"root": str(at.root)}))
+    session.record(SessionStart(project=_project(at)))
     session.record(options.run(at, 1))
     return session

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
+from rewake.catalogue.listing import list_sessions
 from rewake.compose.opening import Asked, OnUnknown, Options, open_existing, open_fork, open_new
 from rewake.compose.place import find_session, place
 from rewake.compose.waking import load_session, record_settlement, wake
@@ -14,7 +15,7 @@ from rewake.model.content import Text
 from rewake.model.events import Event, Outcome, Resolution, Result
 from rewake.record.recorder import Durability
 from rewake.resume.evidence import Settlement, Verify
-from rewake.resume.listing import SessionInfo, describe, newest_first
+from rewake.resume.listing import SessionInfo
 from rewake.resume.running import OnRunning
 from rewake.session.core import ResumeState, Session
 
@@ -139,7 +140,10 @@ def sessions(
 ) -> list[SessionInfo]:
     """The sessions of a project (or of all), newest first. A broken one is a row with a problem."""
     at = place(project, home)
-    found = at.layout.sessions(
-        None if everywhere else at.root, on_problem=lambda _path, _error: None
+    if limit == 0:
+        return []
+    root = None if everywhere else at.root
+    listed = list_sessions(
+        at.home, at.disk, root, limit=limit, on_problem=lambda _path, _error: None
     )
-    return [describe(paths, at.blobs(paths), at.disk) for paths, _ in newest_first(found)[:limit]]
+    return listed.rows
