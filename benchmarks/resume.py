@@ -8,9 +8,9 @@ in side records.
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import subprocess
+import time
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +20,6 @@ from benchmarks.harness import (
     Figure,
     Setting,
     Target,
-    command,
     median_of,
     python,
     run_process,
@@ -104,16 +103,12 @@ def _state(setting: Setting, built: BuiltTranscript, name: str) -> list[Figure]:
 
     first = seconds(wake)
     (in_process,) = median_of((wake,), setting.sizes.rounds)
+    (used,) = median_of((wake,), setting.sizes.rounds, time.process_time)
     (writing,) = median_of((wake_and_write,), setting.sizes.rounds)
     asked = (built.session_id, str(built.project), str(built.home))
     whole, bare = median_of(
         (lambda: run_process(python(_RESUME, *asked)), lambda: run_process(python("pass"))),
         setting.sizes.processes,
-    )
-    shown = ("show", built.session_id, "--json", "--cwd", str(built.project))
-    environ = {**os.environ, "REWAKE_HOME": str(built.home)}
-    (showing,) = median_of(
-        (lambda: run_process(command(*shown), environ),), setting.sizes.processes
     )
     figures = [
         Figure(
@@ -121,7 +116,7 @@ def _state(setting: Setting, built: BuiltTranscript, name: str) -> list[Figure]:
             in_process * _MS,
             "ms",
             _IN_PROCESS_MS,
-            note=f"the first time {first * _MS:.1f} ms",
+            note=f"the first time {first * _MS:.1f} ms; {used * _MS:.1f} ms of processor",
         ),
         Figure(
             f"{name}: opened for writing at level disk, closed",
@@ -132,14 +127,6 @@ def _state(setting: Setting, built: BuiltTranscript, name: str) -> list[Figure]:
         Figure(
             f"{name}: a whole process",
             whole * _MS,
-            "ms",
-            _WHOLE_PROCESS_MS,
-            bare * _MS,
-            "python -c pass",
-        ),
-        Figure(
-            f"{name}: rewake show --json",
-            showing * _MS,
             "ms",
             _WHOLE_PROCESS_MS,
             bare * _MS,

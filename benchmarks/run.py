@@ -7,9 +7,11 @@ nothing: figures depend on the machine, tests must not.
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from importlib import import_module
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -22,6 +24,7 @@ NAMES: Final = ("append", "resume", "memory", "startup", "codec", "catalogue")
 def main(arguments: list[str] | None = None) -> int:
     """Run what was asked for; 0 unless something could not be measured at all."""
     options = _parse(arguments)
+    signal.signal(signal.SIGTERM, _leave)  # so that the big files go, too
     sizes = harness.TINY if options.tiny else harness.QUICK if options.quick else harness.FULL
     facts = harness.machine()
     print("  ".join(f"{name}: {value}" for name, value in facts.items()))
@@ -38,6 +41,10 @@ def main(arguments: list[str] | None = None) -> int:
     if options.json is not None:
         options.json.write_text(harness.as_json(facts, sizes, results), "utf-8")
     return 0
+
+
+def _leave(number: int, _frame: FrameType | None) -> None:
+    sys.exit(128 + number)
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
