@@ -170,9 +170,9 @@ def wait_until(condition: Any) -> None:
 
 def texts(messages: Iterable[dict[str, Any]]) -> list[tuple[str, str]]:
     """Role and text of messages as `rewake show --json` has them."""
-    found = []
-    for message in messages:
-        for block in message["content"]:
-            if block["type"] == "text":
-                found.append((message["role"], block["text"]))
-    return found
+    return [
+        (message["role"], block["text"])
+        for message in messages
+        for block in message["content"]
+        if block["type"] == "text"
+    ]

@@ -186,3 +186,13 @@ def test_what_the_model_says_can_not_steer_the_terminal(shell: Shell) -> None:
         terminal.type("hello" + ENTER)
         terminal.expect("gone")
         assert "pwned" not in terminal.raw
+
+
+def test_p_asks_too_where_there_is_a_terminal(shell: Shell) -> None:
+    model = shell.script(turn("", WRITE), turn("Written."))
+    with Terminal(shell, "-p", "write", "--model", model) as terminal:
+        terminal.expect("[n]o:")
+        terminal.type("y" + ENTER)
+        terminal.expect("Written.")
+        assert terminal.code() == 0
+    assert (shell.project / "made.txt").read_text() == "one\ntwo\n"

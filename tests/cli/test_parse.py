@@ -112,7 +112,7 @@ def test_the_shell_completes_commands(shell: Shell) -> None:
     done = shell.run(
         env={
             "_REWAKE_COMPLETE": "complete_bash",
-            "COMP_WORDS": "rewake se",
+            "COMP_WORDS": "rewake sess",
             "COMP_CWORD": "1",
         }
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -28,7 +29,7 @@ def test_nothing_that_steers_a_terminal_is_left(text: str) -> None:
 def test_text_in_pieces_is_cleaned_like_the_whole(text: str, cuts: list[int]) -> None:
     cleaner = StreamCleaner()
     places = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
-    pieces = [text[start:end] for start, end in zip(places, places[1:], strict=False)]
+    pieces = [text[start:end] for start, end in pairwise(places)]
     assert "".join(map(cleaner.feed, pieces)) + cleaner.finish() == clean(text)
 
 

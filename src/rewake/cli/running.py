@@ -36,14 +36,24 @@ class StoppedError(RewakeError):
 
 async def run_prompt(agent: Agent, prompt: str | None, stopper: Stopper) -> RunResult:
     """Answer `prompt` (None: go on with what is there) and record how it ended."""
+    try:
+        return await _run_and_record(agent, prompt, stopper)
+    except StorageError as error:
+        return RunResult("storage_error", "", Usage(), agent.loop.steps, error)
+
+
+async def _run_and_record(agent: Agent, prompt: str | None, stopper: Stopper) -> RunResult:
     before = agent.session.state.world.usage
     try:
         result = await stopper.run(lambda: _answered(agent, prompt))
-        if result is not None:
-            return result
-        return agent.loop.result(stopper.reason or "interrupted", before)
-    except StorageError as error:
-        return RunResult("storage_error", "", Usage(), agent.loop.steps, error)
+    except StorageError:
+        raise
+    except RewakeError as error:
+        agent.loop.executor.settle_open()
+        return agent.loop.result("error", before, error)
+    if result is not None:
+        return result
+    return agent.loop.result(stopper.reason or "interrupted", before)
 
 
 async def _answered(agent: Agent, prompt: str | None) -> RunResult | None:
