@@ -41,6 +41,7 @@ from rewake.testing.provider_server import (
 
 Protocol = Literal["anthropic", "openai"]
 STEPS = 40
+ONLY_READ = {1, 3}  # of five steps; nothing of them had to be durable before they ran
 KILLS = 9
 FULL_AT = {11, 26}  # after these steps the context is said to be full
 SUMMARY = json.dumps(INSTRUCTION).encode()
@@ -62,8 +63,11 @@ def step(number: int) -> Turn:
                 },
             )
         ],
-        3: [ScriptedCall("Bash", {"command": f"echo {number} >> log; tail -1 log"}, id="../x")],
-        4: [ScriptedCall("TodoWrite", {"todos": [{"content": name, "status": "completed"}]})] * 2,
+        3: [ScriptedCall("Grep", {"pattern": "two"})],
+        4: [
+            ScriptedCall("Bash", {"command": f"echo {number} >> log; tail -1 log"}, id="../x"),
+            ScriptedCall("TodoWrite", {"todos": [{"content": name, "status": "completed"}]}),
+        ],
     }
     tokens = COMPACT_AT_TOKENS + 1 if number in FULL_AT else 1000
     return Turn(f"Step {number}. 😀", tuple(wanted[number % 5]), usage=Usage(tokens, 10))
@@ -80,23 +84,29 @@ class Killer:
         self.lived = threading.Event()
         self.pid = 0
         self.countdown = 0
+        self.at_request = False
 
     def born(self, pid: int) -> None:
         self.pid = pid
         self.countdown = self.random.randint(1, 6)
+        self.at_request = self.random.random() < 0.4
         self.lived.set()
 
     def __call__(self, request: ProviderRequest) -> Turn | Failure:
         assert self.lived.wait(20)
         self.countdown -= 1
-        if self.kills_left and self.countdown == 0:
+        if not self.kills_left or self.countdown > 0:
+            return self.answer(request)
+        if not self.at_request:
             self.kills_left -= 1
             self.lived.clear()
-            if self.random.random() < 0.3:
-                os.kill(self.pid, signal.SIGKILL)
-                return Failure("drop")
             delay_s = self.random.uniform(0, 0.04)  # in the answer, in a tool, or in the next step
             threading.Timer(delay_s, os.kill, (self.pid, signal.SIGKILL)).start()
+        elif (self.steps - 1) % 5 in ONLY_READ:
+            self.kills_left -= 1
+            self.lived.clear()
+            os.kill(self.pid, signal.SIGKILL)
+            return Failure("drop")
         return self.answer(request)
 
     def answer(self, request: ProviderRequest) -> Turn:
