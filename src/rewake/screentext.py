@@ -32,7 +32,7 @@ def clean(text: str) -> str:
     """`text` without control sequences; newlines and tabs stay."""
     if text.isascii() and text.isprintable():
         return text
-    text = _LINE_ENDS.sub("\n", _SEQUENCE.sub("", text))
+    text = _SEQUENCE.sub("", _LINE_ENDS.sub("\n", text))
     return _FORBIDDEN.sub("", text)
 
 

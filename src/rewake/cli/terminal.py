@@ -19,7 +19,9 @@ from rewake.screentext import fit as fit  # noqa: PLC0414
 from rewake.screentext import one_line as one_line  # noqa: PLC0414
 from rewake.screentext import width as width  # noqa: PLC0414
 
-_UNFINISHED: Final = re.compile(r"(?:\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?)?|\r)\Z")
+_UNFINISHED: Final = re.compile(
+    r"(?:\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)|\x9b[0-?]*[ -/]*|\r)\Z"
+)
 _HELD_CHARS_MAX: Final = 4096  # a sequence longer than this is none; don't hold a stream up for it
 
 
