@@ -85,8 +85,7 @@ class Catalogue:
         self.connection = connection
         self._lock = lock
         self._disk = disk
-        found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'words'").fetchone()
-        self.can_search = found is not None
+        self.can_search = has_full_text(connection)
 
     def __enter__(self) -> Self:
         return self
@@ -234,10 +233,20 @@ def _prepare(connection: sqlite3.Connection) -> None:
         raise sqlite3.OperationalError(f"a newer Rewake made it (version {version})")
     if version < _VERSION:
         raise _OutdatedError(f"version {version}")
+    missing = _expected(connection).difference(
+        name for (name,) in connection.execute("SELECT name FROM sqlite_master")
+    )
+    if missing:  # never finished, or made where there was no full-text search
+        raise _OutdatedError(f"no table {', '.join(sorted(missing))}")
     # Commits survive the end of the process; after a power loss the newest may be missing, which
     # the next look at the files puts right. The file itself stays consistent.
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+
+
+def _expected(connection: sqlite3.Connection) -> set[str]:
+    tables = {"sessions", "passages", "files"}
+    return tables | {"words"} if has_full_text(connection) else tables
 
 
 def _version(connection: sqlite3.Connection) -> int:

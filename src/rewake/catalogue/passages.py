@@ -26,6 +26,7 @@ _PATH_ARGUMENTS: Final = frozenset({"path", "file_path", "filename", "file", "no
 _PATH_CHARS_MAX: Final = 4096
 _TYPE_KEY: Final = b'"event_type":"'
 _HEADER_BYTES_MAX: Final = 512
+_ACCENTS: Final = re.compile("[\u0300-\u036f]")  # of Latin, Greek and Cyrillic letters
 # Scripts that set no spaces between words: each character is a word, and a word of theirs a phrase.
 _UNSPACED: Final = re.compile(
     "([\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -73,14 +74,15 @@ def passages_of(event: Event) -> list[Passage]:
 
 
 def searchable(text: str) -> str:
-    """`text` as it is indexed and asked for: composed, valid, without case,
+    """`text` as it is indexed and asked for: valid, without case and accents,
     unspaced scripts spaced out.
     """
     text = text[:_TEXT_CHARS_MAX]
     if text.isascii():
         return text.replace("\0", " ")
-    # Folded here because SQLite knows no more of case than one letter for one letter.
-    composed = unicodedata.normalize("NFC", valid_unicode(text).replace("\0", " ").casefold())
+    # Folded here because SQLite's tokenizer knows one letter for one letter, of some scripts.
+    plain = unicodedata.normalize("NFKD", valid_unicode(text).replace("\0", " ").casefold())
+    composed = unicodedata.normalize("NFC", _ACCENTS.sub("", plain))
     return _UNSPACED.sub(r" \1 ", composed)
 
 

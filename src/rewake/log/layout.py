@@ -125,6 +125,15 @@ class SessionPaths:
         return self.agents / f"{checked_name(agent_id)}.jsonl"
 
 
+def refuse_existing(paths: SessionPaths) -> None:
+    """Raise UsageError if the session has a transcript. Only the holder of its lock can be sure."""
+    if paths.transcript.exists():
+        raise UsageError(
+            f"The session {paths.session_id} exists already.",
+            remedy=f"Go on with it (--resume {paths.session_id}) or choose another id.",
+        )
+
+
 class Layout:
     """All projects and sessions under `home`. Reading creates nothing."""
 
@@ -151,7 +160,7 @@ class Layout:
         directories = self._known_directories(main) or [self._free_directory(main)]
         # Before worktrees belonged together, each had a directory of its own.
         own = self._named_after(real)
-        if own not in directories and own.is_dir():
+        if real != main and own not in directories and own.is_dir():
             directories.append(own)
         return directories
 
@@ -217,11 +226,7 @@ class Layout:
         Raises UsageError when the id can't be used or has a transcript already, StorageError.
         """
         paths = SessionPaths(self.create_project(root, disk, sync=sync), checked_name(session_id))
-        if paths.transcript.exists():
-            raise UsageError(
-                f"The session {session_id} exists already.",
-                remedy=f"Go on with it (--resume {session_id}) or choose another id.",
-            )
+        refuse_existing(paths)
         try:
             disk.make_directory(paths.directory, sync=sync)
         except OSError as error:
