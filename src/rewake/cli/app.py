@@ -90,6 +90,8 @@ def _function(command: table.Command) -> Callable[..., int]:
     parameters = [_parameter(option) for option in command.options]
     if command.argument is not None:
         parameters.insert(0, _parameter(command.argument))
+    if command.second is not None:
+        parameters.insert(1, _parameter(command.second))
     if is_root:
         parameters.insert(0, _named("context", typer.Context, inspect.Parameter.empty))
     run.__name__ = command.name or "rewake"

@@ -11,7 +11,7 @@ from rewake.errors import UsageError
 from rewake.version import VERSION
 
 if TYPE_CHECKING:
-    from rewake.cli.options import AgentChoices, Mode, OnUnknown, OutputFormat
+    from rewake.cli.options import AgentChoices, Mode, OnRunning, OnUnknown, OutputFormat
 
 _NEWEST: Final = "newest"  # compose.place.NEWEST, which is slow to import
 
@@ -39,6 +39,10 @@ def _path(values: Values) -> int:
 
 
 def _show(values: Values) -> int:
+    if values.flag("tree"):
+        from rewake.cli.tree import show_tree
+
+        return show_tree(_session(values), values.path("cwd"), as_json=values.flag("json"))
     from rewake.cli.show import show_session
 
     return show_session(
@@ -46,6 +50,31 @@ def _show(values: Values) -> int:
         values.path("cwd"),
         as_json=values.flag("json"),
         only_memory=values.flag("memory"),
+    )
+
+
+def _rewind(values: Values) -> int:
+    from rewake.cli.rewind import rewind_session
+
+    return rewind_session(
+        _session(values),
+        values.text("to"),
+        values.path("cwd"),
+        undo=values.flag("undo"),
+        as_json=values.flag("json"),
+    )
+
+
+def _resolve(values: Values) -> int:
+    from rewake.cli.resolve import resolve_call
+
+    return resolve_call(
+        _session(values),
+        values.text("call"),
+        values.text("verdict"),
+        values.path("cwd"),
+        note=values.text("note"),
+        as_json=values.flag("json"),
     )
 
 
@@ -132,10 +161,16 @@ def _choices(values: Values) -> AgentChoices:
     from rewake.cli.options import AgentChoices
 
     resume = _resumed(values.text("resume"), values.path("cwd"), newest=values.flag("newest"))
-    if resume is not None and values.text("session_id") is not None:
+    fork, resume_at = values.flag("fork"), values.text("resume_at")
+    if resume is not None and values.text("session_id") is not None and not fork:
         raise UsageError(
             "A session is either resumed or given a new id.",
-            remedy="Leave out --session-id, or --resume and --continue.",
+            remedy="Leave out --session-id, or --resume and --continue, or add --fork-session.",
+        )
+    if resume is None and (fork or resume_at is not None):
+        raise UsageError(
+            "--fork-session and --resume-session-at need a session.",
+            remedy="Say which one with --resume or --continue.",
         )
     return AgentChoices(
         cwd=values.path("cwd"),
@@ -147,6 +182,9 @@ def _choices(values: Values) -> AgentChoices:
         max_steps=values.integer("max_steps"),
         max_cost=values.number("max_cost"),
         on_unknown=cast("OnUnknown", values.text("on_unknown") or "tell"),
+        on_running=cast("OnRunning", values.text("on_running") or "leave"),
+        fork=fork,
+        resume_at=resume_at,
         demo_project=values.path("demo_project"),
     )
 
@@ -169,6 +207,8 @@ _COMMANDS: Final[dict[str, Callable[[Values], int]]] = {
     "sessions": _sessions,
     "path": _path,
     "show": _show,
+    "rewind": _rewind,
+    "resolve": _resolve,
     "search": _search,
     "reindex": _reindex,
     "check": _check,

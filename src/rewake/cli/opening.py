@@ -137,6 +137,9 @@ def open_agent(
         model=model.name,
         permission_mode=choices.permission_mode or settings.permissions.mode or "default",
         on_unknown=choices.on_unknown,
+        on_running=choices.on_running,
+        fork=choices.fork,
+        at_message=choices.resume_at,
         on_recorded=on_recorded,
     )
     blobs.session = session

@@ -12,6 +12,7 @@ from typing import Literal
 OutputFormat = Literal["text", "json", "stream-json"]
 Mode = Literal["default", "acceptEdits", "plan", "bypass"]
 OnUnknown = Literal["tell", "stop"]
+OnRunning = Literal["leave", "wait", "stop"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,4 +32,7 @@ class AgentChoices:
     max_steps: int | None = None
     max_cost: float | None = None
     on_unknown: OnUnknown = "tell"
+    on_running: OnRunning = "leave"
+    fork: bool = False
+    resume_at: str | None = None
     demo_project: Path | None = None

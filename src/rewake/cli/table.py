@@ -50,6 +50,7 @@ class Command:
     examples: str
     options: tuple[Option, ...]
     argument: Option | None = None
+    second: Option | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,19 @@ Exit status:
             "[ID]",
             may_be_bare=True,
         ),
+        Option(
+            "resume_at",
+            ("--resume-session-at",),
+            "text",
+            "Resume just after this message; what followed stays as a branch.",
+            "MESSAGE",
+        ),
+        Option(
+            "fork",
+            ("--fork-session",),
+            "flag",
+            "Go on in a new session; the one resumed is only read.",
+        ),
         Option("ephemeral", ("--no-session-persistence",), "flag", "Record nothing on disk."),
         Option(
             "max_steps",
@@ -180,6 +194,13 @@ Exit status:
             "text",
             "If no evidence settles an interrupted call: tell the model (default), or stop.",
             choices=("tell", "stop"),
+        ),
+        Option(
+            "on_running",
+            ("--on-running",),
+            "text",
+            "If a command outlived the agent: leave it (default), wait for it, or stop it.",
+            choices=("leave", "wait", "stop"),
         ),
         Option("demo_project", ("--demo-project",), "path", "", hidden=True),
         Option("version", ("-V", "--version"), "flag", "Show the version."),
@@ -230,13 +251,53 @@ Examples:
   rewake show newest
   rewake show 0199b2c4 --json | jq '.messages[-1]'
   rewake show newest --memory
+  rewake show newest --tree
 """,
     options=(
         Option("json", ("--json",), "flag", "One object with all messages."),
         Option("memory", ("--memory",), "flag", "Only what session memory says."),
+        Option("tree", ("--tree",), "flag", "The branches, also those that were left."),
         _CWD,
     ),
     argument=_SESSION,
+)
+
+REWIND: Final = Command(
+    name="rewind",
+    help="Take a conversation back to a message; what followed stays as a branch.",
+    examples="""
+Examples:
+  rewake rewind 0199b2c4 --to 0199b2c4-77f2-7a31-9d1c-0b6a2f4e8c11
+  rewake rewind 0199b2c4 --undo
+""",
+    options=(
+        Option("to", ("--to",), "text", "The message to go back to, inclusive.", "MESSAGE"),
+        Option(
+            "conversation", ("--conversation",), "flag", "Only the conversation: no file changes."
+        ),
+        Option("undo", ("--undo",), "flag", "Go back to where the newest rewind left."),
+        Option("json", ("--json",), "flag", "One object."),
+        _CWD,
+    ),
+    argument=_SESSION,
+)
+
+RESOLVE: Final = Command(
+    name="resolve",
+    help="Say what only a person knows: whether an interrupted call happened.",
+    examples="""
+Examples:
+  rewake resolve 0199b2c4                          list the calls that wait for a verdict
+  rewake resolve 0199b2c4 0199b2c4-77f2-7a31-9d1c-0b6a2f4e8c11 --as applied --note "mail was sent"
+""",
+    options=(
+        Option("verdict", ("--as",), "text", "The verdict.", choices=("applied", "not-applied")),
+        Option("note", ("--note",), "text", "What you saw; the model is told.", "TEXT"),
+        Option("json", ("--json",), "flag", "One object."),
+        _CWD,
+    ),
+    argument=_SESSION,
+    second=Option("call", (), "text", "The call's id.", "[CALL]"),
 )
 
 DEMO: Final = Command(
@@ -336,5 +397,5 @@ Examples:
 
 COMMANDS: Final = {
     command.name: command
-    for command in (SESSIONS, PATH, SHOW, SEARCH, REINDEX, CHECK, REPAIR, DEMO)
+    for command in (SESSIONS, PATH, SHOW, REWIND, RESOLVE, SEARCH, REINDEX, CHECK, REPAIR, DEMO)
 }
