@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from rewake.catalogue.listing import list_sessions
 from rewake.errors import SessionNotFoundError
 from rewake.log.blobs import BlobStore
 from rewake.log.disk import Disk
@@ -17,7 +18,7 @@ from rewake.log.layout import Layout, SessionPaths, default_home, project_root
 from rewake.log.scan import Transcript
 from rewake.model.ids import IdGenerator
 from rewake.resume.lineage import Lineage
-from rewake.resume.listing import describe, newest_first
+from rewake.resume.listing import newest_first
 
 NEWEST: Final = "newest"
 """`open_session(resume=NEWEST)`: the newest session of the project."""
@@ -96,11 +97,11 @@ def _newest(at: Place) -> SessionPaths:
 
 def _by_title(at: Place, wanted: str, not_found: SessionNotFoundError) -> SessionPaths:
     for root in (at.root, None):
-        rows = newest_first(at.layout.sessions(root, on_problem=lambda _path, _error: None))
+        listed = list_sessions(at.home, at.disk, root, on_problem=lambda _path, _error: None)
         titled = [
-            paths
-            for paths, _ in rows
-            if describe(paths, at.blobs(paths), at.disk).title.casefold() == wanted.casefold()
+            SessionPaths(Path(info.path).parents[2], info.session_id)
+            for info in listed.rows
+            if info.title.casefold() == wanted.casefold()
         ]
         if len(titled) == 1:
             return titled[0]
