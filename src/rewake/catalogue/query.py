@@ -12,16 +12,12 @@ from typing import Final
 
 import msgspec
 
-from rewake.catalogue.passages import searchable
+from rewake.catalogue.passages import searchable, without_sequences
 
 _TERMS_MAX: Final = 32
 _TERM: Final = re.compile(r'"([^"]*)"(\*?)|([^\s"]+)')
 _SNIPPET_CHARS: Final = 160
 _LEAD_CHARS: Final = 50  # before the first hit, so that a reader sees what it belongs to
-_SEQUENCE: Final = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\-~]"
-    r"|\x9b[0-?]*[ -/]*[@-~]"
-)
 _JOINER: Final = "\u200d"  # inside emoji; the other format characters hide or turn text
 
 
@@ -135,7 +131,7 @@ def _folded(text: str) -> tuple[str, list[int]]:
 
 
 def _one_line(text: str) -> str:
-    text = " ".join(_SEQUENCE.sub("", text).split())
+    text = " ".join(without_sequences(text).split())
     if text.isprintable():
         return text
     return "".join(char for char in text if char.isprintable() or char == _JOINER)
