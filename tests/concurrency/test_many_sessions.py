@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.concurrency.conftest import Spawn
 
 import rewake
@@ -99,3 +100,22 @@ else:
     state = rewake.resume("same", project=project, home=home)
     assert state.damage == ()
     assert len(state.messages) == 1
+
+
+def test_a_session_that_another_process_made_and_left_meanwhile_is_not_begun_again(
+    home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_lock = Disk.open_lock
+
+    def come_and_go(self: Disk, path: Path) -> int:
+        monkeypatch.setattr(Disk, "open_lock", open_lock)
+        with rewake.open_session(project, home=home, session_id="same") as other:
+            other.user("first")
+        return open_lock(self, path)
+
+    monkeypatch.setattr(Disk, "open_lock", come_and_go)
+    with pytest.raises(rewake.UsageError, match="exists already"):
+        rewake.open_session(project, home=home, session_id="same")
+    state = rewake.resume("same", project=project, home=home)
+    assert len(state.messages) == 1
+    assert state.damage == ()

@@ -20,7 +20,7 @@ from rewake.errors import StorageError, UsageError
 from rewake.log.appender import Appender
 from rewake.log.disk import Disk
 from rewake.log.git import branch_name
-from rewake.log.layout import SessionPaths
+from rewake.log.layout import SessionPaths, refuse_existing
 from rewake.log.lock import SessionLock, boot_id, this_process
 from rewake.model.content import JsonObject
 from rewake.model.events import Event, ForkOrigin, RunStart, SessionStart
@@ -88,6 +88,7 @@ def open_new(at: Place, session_id: str | None, options: Options) -> Session:
     paths = at.layout.create_session(at.root, chosen, at.disk, sync=options.sync)
     with ExitStack() as stack:
         lock = stack.enter_context(_lock(at, paths))
+        refuse_existing(paths)  # again: another process may have made and left it meanwhile
         appender = Appender(paths.transcript, at.disk, sync=options.sync)
         session = _session(at, paths, state, options, appender)
         stack.callback(session.close)
@@ -151,6 +152,7 @@ def open_fork(
     checkpoint = state.checkpoint()
     with ExitStack() as stack:
         lock = stack.enter_context(_lock(at, paths))
+        refuse_existing(paths)
         appender = Appender(paths.transcript, at.disk, sync=options.sync)
         session = _session(at, paths, state, options, appender, after=forked_from.event_id)
         stack.callback(session.close)

@@ -241,10 +241,7 @@ class Layout:
         Raises UsageError when the id can't be used or is taken, StorageError.
         """
         checked_name(paths.session_id)
-        if paths.transcript.exists():
-            raise UsageError(
-                f"The session {paths.session_id} exists already.", remedy="Choose another id."
-            )
+        refuse_existing(paths)
         try:
             disk.make_directory(paths.directory, sync=sync)
         except OSError as error:
