@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -122,7 +120,10 @@ def open_existing(at: Place, paths: SessionPaths, asked: Asked, options: Options
         waking = wake(at, paths, loaded, options.verify)
         if asked.on_unknown == "stop":
             waking.stop_if_unknown(paths.session_id)
-        session = _session(at, paths, loaded.state, options, appender)
+        # A copied or renamed directory holds another session's lines; new ones must be of that
+        # session too, or no reader would take them for a part of it.
+        recorded_as = loaded.newest.session_id if loaded.newest is not None else None
+        session = _session(at, paths, loaded.state, options, appender, recorded_as=recorded_as)
         session.checkpoint_is_behind(loaded.since_checkpoint, loaded.bytes_since_checkpoint)
         stack.callback(session.close)
         session.resumed = waking.resume_state(paths.session_id)
@@ -201,8 +202,12 @@ def _session(
     appender: Appender,
     *,
     after: str | None = None,
+    recorded_as: str | None = None,
 ) -> Session:
-    """`after` is an event that this session's ids must come after (the one it was forked from)."""
+    """`after` is an event that this session's ids must come after (the one it was forked from).
+
+    `recorded_as` is the session that the lines name, where it isn't called like its directory.
+    """
     ids: IdGenerator = at.ids()
     if after is not None:
         ids.seed(after)
@@ -212,7 +217,7 @@ def _session(
 
     def recorder(fold: Callable[[Event], None]) -> Recorder:
         return Recorder(
-            session_id=paths.session_id,
+            session_id=recorded_as or paths.session_id,
             run_id=run_id,
             durability=options.durability,
             ids=ids,
@@ -274,6 +279,9 @@ class MemoryBlobs:
 
 
 def _in_memory(at: Place, session_id: str, state: SessionState, options: Options) -> Session:
+    import shutil  # these two cost a tenth of the start-up of everything that opens a session
+    import tempfile
+
     ids = at.ids()
     # Commands write their output to files even in a session that keeps none of them.
     directory = Path(tempfile.mkdtemp(prefix="rewake-"))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Literal, assert_never
@@ -56,6 +55,8 @@ def _settle_one(directory: Path, boot_id: str, on_running: Literal["wait", "stop
 def _is_wrapper(pid: int) -> bool:
     if pid <= 1:
         return False
+    import subprocess  # hardly ever needed, and slow to import
+
     listed = subprocess.run(
         ["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
     )

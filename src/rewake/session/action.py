@@ -14,7 +14,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
-import anyio.to_thread
 import msgspec
 
 from rewake.errors import UsageError
@@ -182,6 +181,8 @@ class Action:
             self.settle(error)
 
     async def __aenter__(self) -> Self:
+        import anyio.to_thread  # most sessions are not async
+
         await anyio.to_thread.run_sync(self.start)
         return self
 
