@@ -15,6 +15,7 @@ import fcntl
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -27,6 +28,7 @@ from rewake.log.disk import Disk
 NAME: Final = "catalogue.sqlite"
 _LOCK_NAME: Final = "catalogue.lock"
 _VERSION: Final = 1
+_PAUSE_S: Final = 0.002
 _SIDE_FILES: Final = ("-wal", "-shm", "-journal")
 _CACHE_KIB: Final = 16_384
 _HASH_BYTES: Final = 8 << 20  # words gathered in memory before they become a segment of the index
@@ -185,8 +187,11 @@ def _open(home: Path, disk: Disk, wait_ms: int) -> Catalogue:
     except OSError as error:
         raise _unusable(home, error) from error
     try:
-        _make_file(path, lock, disk)
-        disk.lock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        _take(lock, fcntl.LOCK_SH, disk, wait_ms)
+        while not path.exists():  # SQLite itself would make a file that others can read
+            disk.lock(lock, fcntl.LOCK_UN)  # or two would wait for each other
+            _make_file(path, lock, disk, wait_ms)
+            _take(lock, fcntl.LOCK_SH, disk, wait_ms)
         connection = _connect(path, wait_ms)
     except (OSError, RewakeError) as error:
         disk.close(lock)
@@ -197,14 +202,27 @@ def _open(home: Path, disk: Disk, wait_ms: int) -> Catalogue:
     return Catalogue(connection, lock, disk)
 
 
-def _make_file(path: Path, lock: int, disk: Disk) -> None:
+def _make_file(path: Path, lock: int, disk: Disk, wait_ms: int) -> None:
     """An empty private file, made while nobody else can have it open."""
+    _take(lock, fcntl.LOCK_EX, disk, wait_ms)
     if not path.exists():
-        disk.lock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not path.exists():
-            for suffix in _SIDE_FILES:
-                path.with_name(f"{NAME}{suffix}").unlink(missing_ok=True)
-            disk.write_atomic(path, b"", sync=False)
+        for suffix in _SIDE_FILES:
+            path.with_name(f"{NAME}{suffix}").unlink(missing_ok=True)
+        disk.write_atomic(path, b"", sync=False)
+
+
+def _take(lock: int, kind: int, disk: Disk, wait_ms: int) -> None:
+    """Somebody who makes or deletes the file is done in a moment. Raises OSError."""
+    deadline = time.monotonic() + wait_ms / 1000
+    while True:
+        try:
+            disk.lock(lock, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(_PAUSE_S)
+        else:
+            return
 
 
 def _connect(path: Path, wait_ms: int) -> sqlite3.Connection:
