@@ -1,0 +1,127 @@
+"""The small windows: a question with a line to type, a yes or no, and the keys."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from rich.text import Text
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+_HELP: Final = (
+    (
+        "Sessions",
+        (
+            ("↑ ↓  PgUp PgDn", "move"),
+            ("/ or typing in the line above", "filter by title, prompt, tag, project, id"),
+            ("Enter", "look into the session (in the picker: choose it)"),
+            ("r", "resume: go on with it in the prompt"),
+            ("f", "fork: a new session that goes on from its end"),
+            ("n", "name it"),
+            ("g", "tags"),
+            ("t", "tree of its branches"),
+            ("y", "copy its id"),
+            ("a", "all projects, or only this one"),
+            ("F5", "read the list again"),
+        ),
+    ),
+    (
+        "Conversation",
+        (
+            ("↑ ↓", "select the item before, after"),
+            ("Home End", "first, last"),
+            ("Enter or a click", "unfold a tool call: diff, arguments, result"),
+            ("f", "fork after the selected message"),
+            ("w", "rewind: back to just after the selected message"),
+            ("u", "undo the newest rewind"),
+            ("t", "tree of the branches"),
+            ("y", "copy the id of the message"),
+            ("r", "resume"),
+        ),
+    ),
+    ("Everywhere", (("Esc", "back"), ("l", "light or dark"), ("?", "this"), ("q", "quit"))),
+)
+_KEY_COLUMNS: Final = 18
+
+
+class Ask(ModalScreen[str | None]):
+    """Asks for a line of text; None when the user leaves it."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Leave")]
+
+    def __init__(self, question: str, value: str, hint: str = "") -> None:
+        super().__init__()
+        self._question = question
+        self._value = value
+        self._hint = hint
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Text(self._question, "bold"))
+            yield Input(self._value, compact=True, select_on_focus=False)
+            yield Static(Text(self._hint or "Enter keeps it, Esc leaves it as it was.", "dim"))
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Give back what was typed."""
+        self.dismiss(event.value)
+
+    def action_leave(self) -> None:
+        """Give back nothing."""
+        self.dismiss(None)
+
+
+class Confirm(ModalScreen[bool]):
+    """Asks before something is changed."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y,enter", "answer(True)", "Yes"),
+        Binding("n,escape,q", "answer(False)", "No"),
+    ]
+
+    def __init__(self, question: str, explanation: str) -> None:
+        super().__init__()
+        self._question = question
+        self._explanation = explanation
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog"):
+            yield Static(Text(self._question, "bold"))
+            yield Static(Text(self._explanation))
+            yield Static(Text("Enter or y: yes    Esc or n: no", "dim"))
+
+    def action_answer(self, answer: bool) -> None:  # noqa: FBT001  # the toolkit calls it so
+        """Give back the answer."""
+        self.dismiss(answer)
+
+
+class Help(ModalScreen[None]):
+    """All keys."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,question_mark,enter", "leave", "Close")
+    ]
+
+    def __init__(self, extra: tuple[tuple[str, str], ...]) -> None:
+        super().__init__()
+        self._extra = extra
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(classes="dialog help"):
+            yield Static(self._text())
+
+    def _text(self) -> Text:
+        text = Text()
+        for number, (part, keys) in enumerate(_HELP):
+            text.append(("\n" if number else "") + part + "\n", "bold")
+            for key, meaning in (*keys, *(self._extra if number == 0 else ())):
+                text.append(f"  {key:<{_KEY_COLUMNS}} ", "cyan")
+                text.append(meaning + "\n")
+        text.rstrip()
+        return text
+
+    def action_leave(self) -> None:
+        """Close it."""
+        self.dismiss(None)
