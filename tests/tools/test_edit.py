@@ -15,6 +15,7 @@ from rewake.agent.tools.edit import EditTool
 from rewake.agent.tools.read import ReadTool
 from rewake.agent.tools.replace import Edit, replace
 from rewake.agent.tools.text import decode
+from rewake.model.content import plain_text
 from rewake.model.events import FileChangeIntent
 
 EDIT, READ = EditTool(), ReadTool()
@@ -49,6 +50,15 @@ def test_several_edits_are_matched_against_the_original_and_written_at_once(benc
     ]
     bench.call(EDIT, file_path="a.txt", edits=pairs)
     assert path.read_bytes() == b"three two one\n"
+
+
+def test_what_is_asked_for_is_an_order_and_what_was_done_is_told_as_past(bench: Bench) -> None:
+    bench.write("a.txt", "one\n")
+    bench.call(READ, file_path="a.txt")
+    prepared = bench.prepare(EDIT, file_path="a.txt", old_string="one", new_string="two")
+    assert prepared.summary == "Edit a.txt: 1 replacement (+1 -1 lines)"
+    told = plain_text(bench.run(EDIT, prepared).content)
+    assert told == "Edited a.txt: 1 replacement (+1 -1 lines)."
 
 
 def test_a_crlf_file_is_matched_with_plain_newlines_and_stays_crlf(bench: Bench) -> None:

@@ -52,6 +52,17 @@ def test_an_existing_file_is_replaced_and_keeps_its_mode(bench: Bench) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+def test_what_is_asked_for_is_an_order_and_what_was_done_is_told_as_past(bench: Bench) -> None:
+    prepared = bench.prepare(WRITE, file_path="a.txt", content="one\n")
+    assert prepared.summary == "Create a.txt (+1 -0 lines)"
+    output = bench.run(WRITE, prepared)
+    bench.fold(output)
+    assert plain_text(output.content) == "Created a.txt (+1 -0 lines)."
+    again = bench.prepare(WRITE, file_path="a.txt", content="two\n")
+    assert again.summary == "Replace a.txt (+1 -1 lines)"
+    assert plain_text(bench.run(WRITE, again).content) == "Replaced a.txt (+1 -1 lines)."
+
+
 def test_a_file_written_once_can_be_written_again(bench: Bench) -> None:
     bench.call(WRITE, file_path="a.txt", content="one")
     bench.call(WRITE, file_path="a.txt", content="two")

@@ -95,22 +95,33 @@ def require_read(target: Target, now: Current, context: ToolContext) -> None:
 
 
 def plan(
-    call_id: str, target: Target, now: Current, data: bytes, *, told: str, context: ToolContext
+    call_id: str,
+    target: Target,
+    now: Current,
+    data: bytes,
+    *,
+    asked: str,
+    told: str,
+    context: ToolContext,
 ) -> Prepared:
-    """The prepared call. Both contents are durable blobs when this returns."""
+    """The prepared call. Both contents are durable blobs when this returns.
+
+    `asked` says what is about to be done ("Create a.py"), `told` that it was ("Created a.py").
+    """
     if now.data is not None:
         context.blobs.put(now.data)
     mode = now.state.mode if now.state.mode is not None else 0o666 & ~_umask()
     after = FileState("file", context.blobs.put(data), len(data), mode)
     added, removed = line_counts(now.data or b"", data)
+    size = f"(+{added} -{removed} lines)"
     change = Change(target.text, now.state, after, target.base64)
     return Prepared(
         intent=FileChangeIntent((change,)),
         subject=target.shown,
-        summary=f"{told} (+{added} -{removed} lines)",
+        summary=f"{asked} {size}",
         preview=unified_diff(target.shown, now.data, data),
         serial_keys=(target.real,),
-        data=Plan(call_id, target, now.state, after, data, f"{told} (+{added} -{removed} lines)."),
+        data=Plan(call_id, target, now.state, after, data, f"{told} {size}."),
     )
 
 

@@ -89,8 +89,10 @@ class EditTool:
         if decoded is None:
             raise ToolInputError(f"{target.shown} is binary; Edit changes text files only.")
         data, count = replace(decoded, edits)
-        told = f"Edited {target.shown}: {count} replacement{'s' if count != 1 else ''}"
-        return change.plan(call_id, target, now, data, told=told, context=context)
+        what = f"{target.shown}: {count} replacement{'s' if count != 1 else ''}"
+        return change.plan(
+            call_id, target, now, data, asked=f"Edit {what}", told=f"Edited {what}", context=context
+        )
 
     async def run(self, prepared: Prepared, context: ToolContext) -> ToolOutput:  # noqa: ARG002  # the port's
         # In this thread on purpose: a cancelled task must not leave a write going on behind it.

@@ -55,8 +55,9 @@ class WriteTool:
                 f"content has a character that is no valid Unicode at position {error.start}; "
                 "write it without."
             ) from error
-        told = f"{'Created' if now.data is None else 'Replaced'} {target.shown}"
-        return change.plan(call_id, target, now, data, told=told, context=context)
+        verb = "Create" if now.data is None else "Replace"
+        asked, told = f"{verb} {target.shown}", f"{verb}d {target.shown}"
+        return change.plan(call_id, target, now, data, asked=asked, told=told, context=context)
 
     async def run(self, prepared: Prepared, context: ToolContext) -> ToolOutput:  # noqa: ARG002  # the port's
         # In this thread on purpose: a cancelled task must not leave a write going on behind it.
