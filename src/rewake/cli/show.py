@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rewake.cli.history import History, whole_history
 from rewake.cli.terminal import clean, let_readers_leave, say
 from rewake.compose.place import Place, find_session, place
 from rewake.compose.waking import load_session, wake
 from rewake.log.layout import SessionPaths
 from rewake.resume.evidence import Settlement
+from rewake.resume.history import History, whole_history
 from rewake.resume.listing import SessionInfo, describe
 from rewake.resume.load import Loaded, load_from_root
 from rewake.state.world import OpenCall

@@ -17,7 +17,7 @@ from rewake.log.disk import Disk
 from rewake.log.layout import Layout, SessionPaths, default_home, project_root
 from rewake.log.scan import Transcript
 from rewake.model.ids import IdGenerator
-from rewake.resume.lineage import Lineage
+from rewake.resume.lineage import Ancestors, Lineage
 from rewake.resume.listing import newest_first
 
 NEWEST: Final = "newest"
@@ -48,14 +48,7 @@ class Place:
 
     def lineage(self, paths: SessionPaths) -> Lineage:
         """A reader over a session's transcript and those it was forked from; close it."""
-
-        def open_transcript(session_id: str) -> Transcript:
-            beside = SessionPaths(paths.project, session_id)
-            # A fork lives in its origin's project; a moved one is looked for everywhere.
-            found = beside if beside.transcript.exists() else self.layout.find(session_id)
-            return Transcript(found.transcript)
-
-        return Lineage(Transcript(paths.transcript), open_transcript)
+        return Lineage(Transcript(paths.transcript), Ancestors(paths, self.layout.find))
 
 
 def place(

@@ -50,7 +50,7 @@ def check(subject: Subject, disk: Disk, *, deep: bool = False) -> Report:
         if not stat.S_ISREG(subject.transcript.stat().st_mode):
             findings.add("unreadable_file", f"{subject.transcript} is no regular file")
         else:
-            with Lineage(Transcript(subject.transcript), subject.open_other) as reader:
+            with Lineage(Transcript(subject.transcript), subject.ancestors()) as reader:
                 check_.read(reader.transcript, is_written=found is not None)
                 check_.resume(reader, deep=deep)
     except FileNotFoundError:

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from rewake.errors import SessionNotFoundError, UsageError
+from rewake.errors import SessionNotFoundError
 from rewake.log.blobs import BlobStore
 from rewake.log.disk import Disk
-from rewake.log.layout import SessionPaths, checked_name
+from rewake.log.layout import SessionPaths
 from rewake.log.scan import Transcript
+from rewake.resume.lineage import Ancestors, OpenTranscript
 
 _SESSIONS: Final = "sessions"
 
@@ -70,16 +71,13 @@ class Subject:
         except OSError:
             return  # it is there; who reads it says what is wrong with it
 
-    def open_other(self, session_id: str) -> Transcript:
-        """The transcript of another session of the same project, such as a fork's origin.
+    def ancestors(self) -> OpenTranscript:
+        """Opens the transcripts that this one was forked from."""
+        return Ancestors(self.session) if self.session is not None else _nowhere
 
-        Raises SessionNotFoundError, StorageError.
-        """
-        remedy = "A fork needs its origin in the same project's directory."
-        try:
-            name = checked_name(session_id)
-        except UsageError as error:
-            raise SessionNotFoundError(error.message, remedy=remedy) from error
-        if self.session is None:
-            raise SessionNotFoundError(f"Where {name} is isn't known here.", remedy=remedy)
-        return Transcript(SessionPaths(self.session.project, name).transcript)
+
+def _nowhere(session_id: str) -> Transcript:
+    raise SessionNotFoundError(
+        f"Where {session_id!r} is isn't known here.",
+        remedy="A fork needs its origin in the same project's directory.",
+    )

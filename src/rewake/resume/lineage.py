@@ -3,22 +3,78 @@
 The rule kept here: a fork shares its origin's events by reference. An id below the fork's first one
 is the origin's (ids rise across a fork, since its generator is seeded by the event it starts from),
 so looking it up never reads the wrong file, and an origin is opened only when it is needed.
+
+A session may hold transcripts of its origins in its own directory (`origins/<session_id>.jsonl`):
+when an origin is deleted or a session comes from another machine, that is where its history stays.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
-from rewake.errors import SessionNotFoundError, StorageError
+from rewake.errors import SessionNotFoundError, StorageError, UsageError
+from rewake.log.layout import SessionPaths, checked_name
 from rewake.log.scan import Lookup, Transcript
 from rewake.model.codec import CorruptLine, TornTail
 from rewake.model.events import Event, ForkOrigin, SessionStart
 
 OpenTranscript = Callable[[str], Transcript]
 """Opens the transcript of a session id. Raises SessionNotFoundError or StorageError."""
+
+ORIGINS: Final = "origins"
+
+
+def origin_path(session_directory: Path, origin_id: str) -> Path:
+    """Where a session holds the transcript of an origin of its own. Raises UsageError for a bad id."""
+    return session_directory / ORIGINS / f"{checked_name(origin_id)}.jsonl"
+
+
+class Ancestors:
+    """Finds the transcripts that a session was forked from, one after the other; an `OpenTranscript`.
+
+    What a session on the way holds itself comes first, then a session beside it (a fork lives in its
+    origin's project), then whatever `find` knows.
+    """
+
+    def __init__(
+        self, session: SessionPaths, find: Callable[[str], SessionPaths] | None = None
+    ) -> None:
+        self._holders = [session]
+        self._find = find
+
+    def __call__(self, session_id: str) -> Transcript:
+        """Raises SessionNotFoundError or StorageError."""
+        return Transcript(self.path(session_id))
+
+    def path(self, session_id: str) -> Path:
+        """The file. Raises SessionNotFoundError."""
+        try:
+            for holder in self._holders:
+                held = origin_path(holder.directory, session_id)
+                if held.exists():
+                    return held
+        except UsageError as error:
+            raise SessionNotFoundError(
+                error.message, remedy="The first line is damaged."
+            ) from error
+        found = self._session(session_id)
+        self._holders.append(found)
+        return found.transcript
+
+    def _session(self, session_id: str) -> SessionPaths:
+        beside = SessionPaths(self._holders[0].project, session_id)
+        if beside.transcript.exists():
+            return beside
+        if self._find is None:
+            raise SessionNotFoundError(
+                f"There is no session {session_id!r} here.",
+                remedy="A fork needs its origin in the same project's directory.",
+            )
+        return self._find(session_id)
 
 
 class Lineage:
