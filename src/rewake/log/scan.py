@@ -27,6 +27,8 @@ from rewake.log.disk import storage_error
 from rewake.model.codec import CorruptLine, Decoder, TornTail, decode_header, decode_line
 from rewake.model.events import Event
 
+# Not blocking: a pipe in the place of the file must make nobody wait.
+_READING: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _BACKWARD_BLOCK_BYTES: Final = 1 << 16  # a hundred events of usual size
 _FORWARD_BLOCK_BYTES: Final = 1 << 18  # the page cache's read-ahead makes more useless
 _PROBE_BYTES: Final = 1 << 11  # holds the end of one usual line and the id of the next
@@ -57,13 +59,15 @@ class Transcript:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self._descriptor = os.open(path, _READING)
         except OSError as error:
             raise storage_error(error, path, "open") from error
-        if stat.S_ISDIR(os.fstat(self._descriptor).st_mode):
+        mode = os.fstat(self._descriptor).st_mode
+        if not stat.S_ISREG(mode):
             self.close()
+            what = "a directory" if stat.S_ISDIR(mode) else "a pipe or a device"
             raise DamagedError(
-                f"{path} is a directory, not a transcript.", remedy="Move it away, then try again."
+                f"{path} is {what}, not a transcript.", remedy="Move it away, then try again."
             )
 
     def __enter__(self) -> Self:

@@ -221,7 +221,7 @@ def _advice(verdict: Literal["applied", "not_applied", "partial", "unknown"]) ->
 def _settle_shell(call: OpenCall, intent: ShellIntent, here: _Here) -> Settlement:
     by = here.by
     directory = here.session_directory / intent.output_directory
-    if not _is_below(directory, here.session_directory):
+    if not shell.is_below(directory, here.session_directory):
         return _unknown(call, by, {"error": "the recorded output directory is not the session's"})
     try:
         status = shell.inspect(directory, claim=here.claim)
@@ -253,10 +253,6 @@ def _settle_shell(call: OpenCall, intent: ShellIntent, here: _Here) -> Settlemen
             return _shell_vanished(call, status, evidence, here)
         case _:
             assert_never(status.state)
-
-
-def _is_below(directory: Path, session_directory: Path) -> bool:
-    return session_directory.resolve() in directory.resolve().parents
 
 
 def _shell_finished(

@@ -33,7 +33,9 @@ def settle_running(
         return
     for call in calls:
         if isinstance(call.intent, ShellIntent) and call.status in {"started", "running"}:
-            _settle_one(session_directory / call.intent.output_directory, boot_id, on_running)
+            directory = session_directory / call.intent.output_directory
+            if shell.is_below(directory, session_directory):
+                _settle_one(directory, boot_id, on_running)
 
 
 def _settle_one(directory: Path, boot_id: str, on_running: Literal["wait", "stop"]) -> None:

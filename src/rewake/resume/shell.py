@@ -90,6 +90,14 @@ class ShellStatus(msgspec.Struct, frozen=True):
     background: bool = False
 
 
+def is_below(directory: Path, session_directory: Path) -> bool:
+    """Whether an output directory, as recorded, is inside its session's: a file can claim anything."""
+    try:
+        return session_directory.resolve() in directory.resolve().parents
+    except (OSError, ValueError, RuntimeError):  # no path at all, or links in a circle
+        return False
+
+
 def inspect(directory: Path, *, claim: bool = False) -> ShellStatus:
     """Read the status. Raises OSError when the files can't be read.
 
