@@ -12,6 +12,7 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
@@ -30,13 +31,13 @@ def _take_terminal() -> None:
 class Terminal:
     """`rewake` with these arguments on a terminal of its own."""
 
-    def __init__(self, shell: Shell, *arguments: str) -> None:
+    def __init__(self, shell: Shell, *arguments: str, env: Mapping[str, str] | None = None) -> None:
         self._master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
         self.process = subprocess.Popen(
             [sys.executable, "-m", "rewake", *arguments],
             cwd=shell.project,
-            env={**shell.environ, "PROMPT_TOOLKIT_NO_CPR": "1"},
+            env={**shell.environ, "PROMPT_TOOLKIT_NO_CPR": "1", **(env or {})},
             stdin=slave,
             stdout=slave,
             stderr=slave,

@@ -171,12 +171,21 @@ def test_resume_without_an_id_lets_the_user_pick(shell: Shell) -> None:
     shell.run("-p", "an older one", "--model", model, "--session-id", "older")
     with Terminal(shell, "--resume", "--model", model) as terminal:
         terminal.expect("an older one")
-        terminal.expect("Which one? [1-1]")
-        terminal.type("7\n1\n")
+        terminal.type(ENTER)
         terminal.expect("Resumed session older")
         terminal.expect(PROMPT)
         terminal.type("next" + ENTER)
         terminal.expect("Two.")
+
+
+def test_on_a_terminal_that_shows_only_lines_sessions_are_picked_by_number(shell: Shell) -> None:
+    model = shell.script(turn("One."), turn("Two."))
+    shell.run("-p", "an older one", "--model", model, "--session-id", "older")
+    with Terminal(shell, "--resume", "--model", model, env={"TERM": "dumb"}) as terminal:
+        terminal.expect("an older one")
+        terminal.expect("Which one? [1-1]")
+        terminal.type("7\n1\n")
+        terminal.expect("Resumed session older")
 
 
 def test_what_the_model_says_can_not_steer_the_terminal(shell: Shell) -> None:

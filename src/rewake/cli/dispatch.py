@@ -78,6 +78,12 @@ def _resolve(values: Values) -> int:
     )
 
 
+def _browse(values: Values) -> int:
+    from rewake.cli.browse import browse_sessions
+
+    return browse_sessions(values.path("cwd"), everywhere=values.flag("everywhere"))
+
+
 def _search(values: Values) -> int:
     from rewake.cli.search import SearchChoices, search
 
@@ -209,6 +215,7 @@ _COMMANDS: Final[dict[str, Callable[[Values], int]]] = {
     "show": _show,
     "rewind": _rewind,
     "resolve": _resolve,
+    "browse": _browse,
     "search": _search,
     "reindex": _reindex,
     "check": _check,

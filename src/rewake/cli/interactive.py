@@ -213,9 +213,9 @@ class Conversation:
             say("The todo list is empty.")
 
     async def _resume(self, wanted: str) -> None:
-        from rewake.cli.picking import pick_session
+        from rewake.cli.picking import pick_session_async
 
-        chosen = wanted or pick_session(self.choices.cwd)
+        chosen = wanted or await pick_session_async(self.choices.cwd)
         choices = replace(self.choices, resume=chosen, session_id=None)
         exact, where = resumed_project(choices)
         if self.agent is not None and self.agent.session.session_id == exact.resume:

@@ -10,7 +10,8 @@ from typing import Final
 
 from rewake.cli.lists import rows
 from rewake.cli.sessions import newest
-from rewake.cli.terminal import Style, say, style_for
+from rewake.cli.terminal import Style, can_browse, say, style_for
+from rewake.compose.place import place
 from rewake.errors import SessionNotFoundError, UsageError
 from rewake.resume.listing import SessionInfo
 
@@ -18,17 +19,54 @@ _SHOWN: Final = 20
 
 
 def pick_session(cwd: Path | None) -> str:
-    """The id of the session that the user chose.
+    """The id of the session that the user chose, in the browser where the terminal is good for it.
 
-    Without a terminal nobody can choose: the list goes to stderr and UsageError is raised, as it is
-    when the user chooses nothing. Raises SessionNotFoundError when there is none at all.
+    Else from a numbered list. Without a terminal nobody can choose: the list goes to stderr and
+    UsageError is raised, as it is when the user chooses nothing. Raises SessionNotFoundError when
+    there is none at all.
     """
+    found = _some(cwd)
+    if not can_browse():
+        return _from_list(*found)
+    from rewake.browse.run import BrowserFailedError, pick_session
+
+    try:
+        return _required(pick_session(place(cwd or ".")))
+    except BrowserFailedError:
+        return _from_list(*found)
+
+
+async def pick_session_async(cwd: Path | None) -> str:
+    """The same inside an event loop."""
+    found = _some(cwd)
+    if not can_browse():
+        return _from_list(*found)
+    from rewake.browse.run import BrowserFailedError, pick_session_async
+
+    try:
+        return _required(await pick_session_async(place(cwd or ".")))
+    except BrowserFailedError:
+        return _from_list(*found)
+
+
+def _required(chosen: str | None) -> str:
+    if chosen is None:
+        raise UsageError("No session was chosen.", remedy="Choose one with Enter next time.")
+    return chosen
+
+
+def _some(cwd: Path | None) -> tuple[list[SessionInfo], int]:
+    """The newest sessions and how many there are. Raises SessionNotFoundError when there is none."""
     found, total, root = newest(cwd, everywhere=False, limit=_SHOWN)
     if not found:
         raise SessionNotFoundError(
             f"The project {root} has no session yet.",
             remedy="Start one, or list those of all projects with `rewake sessions --all`.",
         )
+    return found, total
+
+
+def _from_list(found: list[SessionInfo], total: int) -> str:
     chooses = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
     _print(found, total, numbered=chooses)
     if not chooses:

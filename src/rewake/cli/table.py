@@ -395,7 +395,21 @@ Examples:
     ),
 )
 
+BROWSE: Final = Command(
+    name="browse",
+    help="Browse the sessions: look into them, resume, fork, rewind, name and tag them.",
+    examples="""
+Examples:
+  rewake browse
+  rewake browse --all
+""",
+    options=(
+        Option("everywhere", ("--all",), "flag", "Those of all projects, not only of this one."),
+        _CWD,
+    ),
+)
+
 COMMANDS: Final = {
     command.name: command
-    for command in (SESSIONS, PATH, SHOW, REWIND, RESOLVE, SEARCH, REINDEX, CHECK, REPAIR, DEMO)
+    for command in (SESSIONS, PATH, SHOW, REWIND, RESOLVE, BROWSE, SEARCH, REINDEX, CHECK, REPAIR, DEMO)
 }

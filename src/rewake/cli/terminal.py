@@ -81,6 +81,12 @@ def style_for(stream: TextIO, environ: Mapping[str, str] = os.environ) -> Style:
     return Style(wanted and stream.isatty())
 
 
+def can_browse(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether there is a terminal that can show more than lines."""
+    has_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+    return has_terminal and environ.get("TERM", "") not in {"", "dumb"}
+
+
 def prepare_streams() -> None:
     """Let a character that the terminal's encoding doesn't have cost itself, not the program."""
     for stream in (sys.stdout, sys.stderr):

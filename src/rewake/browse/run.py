@@ -1,0 +1,47 @@
+"""Runs the browser in the terminal: to look around, or to pick one session."""
+
+from __future__ import annotations
+
+from rewake.browse.app import Browser, Choice, Extras
+from rewake.compose.place import Place
+from rewake.errors import RewakeError
+
+
+class BrowserFailedError(RewakeError):
+    """The browser couldn't start or has stopped at an error, which it has shown."""
+
+
+def browse(at: Place, *, everywhere: bool, extras: Extras | None = None) -> Choice | None:
+    """Browse until the user leaves; what to go on with, None for nothing.
+
+    Raises BrowserFailedError.
+    """
+    return _result(Browser(at, everywhere=everywhere, extras=extras or Extras()))
+
+
+def pick_session(at: Place) -> str | None:
+    """The id of the session that the user picked; None for none. Raises BrowserFailedError."""
+    choice = _result(Browser(at, picks=True))
+    return choice.session_id if choice is not None else None
+
+
+async def pick_session_async(at: Place) -> str | None:
+    """The same inside an event loop."""
+    app = Browser(at, picks=True)
+    choice = await app.run_async()
+    _require_success(app)
+    return choice.session_id if choice is not None else None
+
+
+def _result(app: Browser) -> Choice | None:
+    choice = app.run()
+    _require_success(app)
+    return choice
+
+
+def _require_success(app: Browser) -> None:
+    if app.return_code:
+        raise BrowserFailedError(
+            "The browser stopped at an error, which is shown above.",
+            remedy="List the sessions with `rewake sessions`.",
+        )
