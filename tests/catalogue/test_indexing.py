@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from tests.catalogue.conftest import Make, Search, go_on
 
 from rewake.catalogue import indexing
 from rewake.catalogue.database import open_catalogue
-from rewake.catalogue.files import find_files
+from rewake.catalogue.files import Found, find_files
 from rewake.catalogue.indexing import CaughtUp, catch_up
 from rewake.catalogue.rebuild import Rebuilt, reindex
 from rewake.log.disk import Disk
@@ -111,17 +113,42 @@ def test_who_was_overtaken_writes_nothing_twice(
     real = indexing._write
     nested: list[CaughtUp] = []
 
-    def overtaken(*arguments: object) -> None:
+    def overtaken(*arguments: object) -> list[Found]:
         if not nested:
             nested.append(CaughtUp())
             nested[0] = caught_up(home)
-        real(*arguments)  # type: ignore[arg-type]  # handed on as they come
+        return real(*arguments)  # type: ignore[arg-type]  # handed on as they come
 
     monkeypatch.setattr(indexing, "_write", overtaken)
     late = caught_up(home)
     assert (nested[0].passages, late.passages) == (2, 0)
     assert rows(home, "SELECT count(*) FROM passages") == [(2,)]
     assert len(search("otter")) == 2
+
+
+def test_who_was_overtaken_by_one_that_saw_less_reads_the_rest(
+    make: Make, home: Path, search: Search, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other process looked at the file earlier, while it was still being written."""
+    transcript = make("s1", ("An otter", "A badger")).transcript
+    whole = transcript.read_bytes()
+    half = whole.rindex(b"\n", 0, whole.index(b"badger")) + 1
+    real = indexing._chunks
+    nested: list[CaughtUp] = []
+
+    def overtaken(*arguments: object) -> Iterator[object]:
+        if not nested:
+            nested.append(CaughtUp())
+            os.truncate(transcript, half)
+            nested[0] = caught_up(home)
+            with transcript.open("ab") as file:
+                file.write(whole[half:])
+        yield from real(*arguments)  # type: ignore[arg-type]  # handed on as they come
+
+    monkeypatch.setattr(indexing, "_chunks", overtaken)
+    late = caught_up(home)
+    assert (nested[0].passages, late.passages) == (1, 1)
+    assert len(search("otter")) == len(search("badger")) == 1
 
 
 WORKER = """
@@ -172,9 +199,9 @@ def test_many_processes_write_list_and_search_at_once(
         assert process.stdin is not None
         process.stdin.write("go\n")
         process.stdin.flush()
-    for process in processes:
-        out, _ = process.communicate(timeout=120)
-        assert (process.returncode, out) == (0, "[]\n")
+    printed = [process.communicate(timeout=120)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0] * count
+    assert printed == ["[]\n"] * count
     assert len(search("otter", limit=1_000)) == 6 * count
     assert rows(home, "SELECT count(*) FROM passages") == [(12 * count,)]
     assert rows(home, "SELECT count(DISTINCT session || ' ' || line) FROM passages") == [

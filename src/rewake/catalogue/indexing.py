@@ -42,6 +42,7 @@ from rewake.state.text import valid_unicode
 
 _CHUNK_CHARS: Final = 4 << 20  # of words in one transaction: about a quarter of a second
 _CHUNK_BYTES: Final = 64 << 20  # of transcript in one transaction, words or not
+_ROUNDS_MAX: Final = 100  # each one means that another process got further in the same file
 _HEAD_BYTES: Final = 4096
 _COUNT_BYTES: Final = 4
 
@@ -92,8 +93,25 @@ def catch_up(
     Raises sqlite3.Error when the catalogue can't be written; what was written before then stays.
     """
     done = CaughtUp()
+    waiting = list(files)
+    for _ in range(_ROUNDS_MAX):
+        waiting = _catch_up(catalogue, disk, waiting, done, progress)
+        if not waiting:
+            break
+    return done
+
+
+def _catch_up(
+    catalogue: Catalogue,
+    disk: Disk,
+    files: Sequence[Found],
+    done: CaughtUp,
+    progress: Progress | None,
+) -> list[Found]:
+    """One look at each; those that somebody else indexed meanwhile, maybe not to their end."""
     behind = _behind(catalogue, files)
-    total = sum(max(item.size - known.end, 0) for item, known in behind)
+    total = done.bytes_read + sum(max(item.size - known.end, 0) for item, known in behind)
+    overtaken: list[Found] = []
     waiting: list[_Chunk] = []
     chars = size = 0
     for item, known in behind:
@@ -102,12 +120,12 @@ def catch_up(
             chars += chunk.chars
             size += chunk.end - chunk.start
             if chars >= _CHUNK_CHARS or size >= _CHUNK_BYTES:
-                _write(catalogue, disk, waiting, done)
+                overtaken += _write(catalogue, disk, waiting, done)
                 waiting, chars, size = [], 0, 0
             if progress is not None:
                 progress(done.bytes_read, max(total, done.bytes_read))
-    _write(catalogue, disk, waiting, done)
-    return done
+    overtaken += _write(catalogue, disk, waiting, done)
+    return overtaken
 
 
 def forget_missing(catalogue: Catalogue, files: Iterable[Found], project: Path) -> None:
@@ -239,13 +257,19 @@ def _unix_ms(timestamp: str) -> int:
 # --- writing ---------------------------------------------------------------------------------
 
 
-def _write(catalogue: Catalogue, disk: Disk, chunks: Sequence[_Chunk], done: CaughtUp) -> None:
+def _write(
+    catalogue: Catalogue, disk: Disk, chunks: Sequence[_Chunk], done: CaughtUp
+) -> list[Found]:
+    """Write what comes next in each file; the files of which somebody else has written it."""
     if not chunks:
-        return
+        return []
+    overtaken: dict[bytes, Found] = {}
     with catalogue.transaction() as connection:
         for chunk in chunks:
             row = _advance(connection, chunk)
-            if row is not None:
+            if row is None:
+                overtaken[chunk.found.key] = chunk.found
+            else:
                 _insert(connection, row, chunk, can_search=catalogue.can_search)
                 done.passages += len(chunk.passages)
     ended = [chunk.found for chunk in chunks if chunk.head is not None]
@@ -253,6 +277,7 @@ def _write(catalogue: Catalogue, disk: Disk, chunks: Sequence[_Chunk], done: Cau
     missing = [item for item in ended if item.key not in current]
     read = [(item, read_one(item, disk)) for item in missing]
     remember(catalogue, [(item, summary) for item, summary in read if summary.problem is None])
+    return list(overtaken.values())
 
 
 def _advance(connection: sqlite3.Connection, chunk: _Chunk) -> int | None:
