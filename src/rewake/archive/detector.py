@@ -1,0 +1,230 @@
+"""Finds secrets in text: keys, tokens, passwords, private keys.
+
+The rules kept here:
+
+- Kinds that have a form of their own are found by the detectors of detect-secrets and by a few newer
+  forms; passwords by the name that they are assigned to; and the values of environment variables that
+  look like keys wherever they stand.
+- Nothing is verified over the network, and entropy alone makes no secret: hashes and ids are what a
+  transcript is full of.
+- The same text gives the same result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, NamedTuple, Protocol
+
+
+class Found(NamedTuple):
+    """A secret in a text and what it is."""
+
+    start: int
+    end: int
+    kind: str
+
+
+class _Plugin(Protocol):
+    secret_type: str
+
+    def analyze_string(self, string: str) -> Iterable[str]: ...
+
+
+_OWN: Final = (
+    # Forms that the library's last version doesn't know.
+    ("Anthropic Key", re.compile(r"\bsk-ant-[A-Za-z0-9_-]{16,}")),
+    ("OpenAI Token", re.compile(r"\bsk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{32,}")),
+    ("OpenRouter Key", re.compile(r"\bsk-or-v1-[0-9a-f]{32,}")),
+    ("GitHub Token", re.compile(r"\bgithub_pat_[A-Za-z0-9_]{36,}")),
+    ("Google API Key", re.compile(r"\bAIza[A-Za-z0-9_-]{35}")),
+    ("Google OAuth Secret", re.compile(r"\bGOCSPX-[A-Za-z0-9_-]{20,}")),
+    ("Hugging Face Token", re.compile(r"\bhf_[A-Za-z0-9]{30,}")),
+    ("Groq Key", re.compile(r"\bgsk_[A-Za-z0-9]{40,}")),
+    ("xAI Key", re.compile(r"\bxai-[A-Za-z0-9]{40,}")),
+    ("Slack Token", re.compile(r"\bxapp-[0-9]-[A-Za-z0-9-]{20,}")),
+    ("DigitalOcean Token", re.compile(r"\bdop_v1_[0-9a-f]{64}")),
+    ("Authorization Header", re.compile(r"(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/-]{16,}=*)")),
+)
+# As `.env` files and the output of `env` have them: capitals, no spaces around the sign.
+_VARIABLE: Final = re.compile(
+    r"(?m)(?:^|[\s\"'])(?:export\s+)?[A-Z][A-Z0-9_]*"
+    r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD|PASS|CREDENTIALS?)[A-Z0-9_]*="
+    r"([\"']?)([^\s\"'$<>(){}]{8,})\1"
+)
+_VARIABLE_HINT: Final = re.compile(r"[A-Z]=[\"']?[^\s\"'$<>(){}]{8}")
+_PRIVATE_KEY: Final = re.compile(
+    r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
+    r"(?:(?!-----BEGIN ).)*?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----",
+    re.DOTALL,
+)
+_PRIVATE_KEY_CUT: Final = re.compile(
+    # Without its end, as in an output that was cut: what follows in lines of base64.
+    r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:(?:\\n|[\r\n])+[A-Za-z0-9+/=:, -]{16,})*"
+)
+_PRIVATE_KEY_HINT: Final = "PRIVATE KEY"
+# The library's keyword detector needs one of these (lower case) in a line, and a quote.
+_KEYWORD_HINT: Final = re.compile(
+    r"(?i)(?:api|auth|service|account|db|database|priv|private|client)_?key|pass|pwd|secret|contrase"
+)
+_LEFT_OUT: Final = frozenset(
+    {
+        # These three guess by entropy or find what is no secret.
+        "Base64 High Entropy String",
+        "Hex High Entropy String",
+        "Public IP (ipv4)",
+        # Handled here: the library finds only the heading.
+        "Private Key",
+    }
+)
+_KEYWORD: Final = "Secret Keyword"
+_GROUPED: Final = frozenset({"Basic Auth Credentials", "Authorization Header"})
+_GROUP_CHARS_MIN: Final = 8
+_DELIMITERS: Final = " \t\r\n\"'=:"  # some of the library's patterns take one along
+_LINE_CHARS_MAX: Final = (
+    20_000  # the keyword patterns look back and forth; a minified file is no secret
+)
+_PASSWORD_CHARS_MIN: Final = 6
+
+# --- environment -----------------------------------------------------------------------------
+
+_SECRET_NAME: Final = re.compile(r"(?i)(key|token|secret|passw|passphrase|credential|_pwd|_pat)")
+_NO_SECRET_NAME: Final = re.compile(r"(?i)(_file|_path|_dir|_sock|_url|_id|_name)$")
+_VALUE_CHARS_MIN: Final = 8
+_PLAIN_VALUE: Final = re.compile(r"[a-z]+|[0-9.]+|[a-z]+[-_.][a-z]+|/.*|(?i:true|false)")
+
+
+def secret_values(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """The values of variables whose names speak of a secret, the longest first.
+
+    Short values, paths, numbers and plain words are none: they would tear holes into any text.
+    """
+    values = {
+        value
+        for name, value in environ.items()
+        if _SECRET_NAME.search(name)
+        and not _NO_SECRET_NAME.search(name)
+        and len(value) >= _VALUE_CHARS_MIN
+        and not _PLAIN_VALUE.fullmatch(value)
+    }
+    return tuple(sorted(values, key=lambda value: (-len(value), value)))
+
+
+# --- detector --------------------------------------------------------------------------------
+
+
+class Detector:
+    """Finds secrets. `known` are values that are secret wherever they stand (see `secret_values`)."""
+
+    def __init__(self, known: Iterable[str] = ()) -> None:
+        self._known = tuple(known)
+        plugins = _plugins()
+        self._forms: list[tuple[str, re.Pattern[str]]] = [*_OWN]
+        self._others: list[_Plugin] = []
+        self._keyword: _Plugin | None = None
+        for plugin in plugins:
+            patterns = getattr(plugin, "denylist", None)
+            if plugin.secret_type == _KEYWORD:
+                self._keyword = plugin
+            elif patterns is not None and "analyze_string" not in type(plugin).__dict__:
+                self._forms.extend((plugin.secret_type, pattern) for pattern in patterns)
+            else:
+                self._others.append(plugin)
+        self._is_no_password = _password_filters()
+
+    def find(self, text: str) -> list[Found]:
+        """The secrets in order, none overlapping another; of two the one that begins first counts."""
+        found = [*self._find_known(text), *self._find_forms(text)]
+        if _PRIVATE_KEY_HINT in text:
+            found.extend(_spans(_PRIVATE_KEY, text, "Private Key"))
+            found.extend(_spans(_PRIVATE_KEY_CUT, text, "Private Key"))
+        if _VARIABLE_HINT.search(text):
+            found.extend(
+                Found(*match.span(2), "Environment Variable") for match in _VARIABLE.finditer(text)
+            )
+        found.extend(self._find_passwords(text))
+        return list(_without_overlaps(found))
+
+    def _find_known(self, text: str) -> Iterator[Found]:
+        for value in self._known:
+            at = text.find(value)
+            while at >= 0:
+                yield Found(at, at + len(value), "Environment Value")
+                at = text.find(value, at + len(value))
+
+    def _find_forms(self, text: str) -> Iterator[Found]:
+        for kind, pattern in self._forms:
+            yield from _spans(pattern, text, kind)
+        for plugin in self._others:
+            for secret in plugin.analyze_string(text):
+                yield from _occurrences(text, secret, plugin.secret_type)
+
+    def _find_passwords(self, text: str) -> Iterator[Found]:
+        if self._keyword is None or not _KEYWORD_HINT.search(text):
+            return
+        at = 0
+        for line in text.split("\n"):
+            if len(line) <= _LINE_CHARS_MAX and _KEYWORD_HINT.search(line):
+                for secret in self._keyword.analyze_string(line):
+                    if self._is_no_password(secret, line):
+                        continue
+                    for found in _occurrences(line, secret, "Password"):
+                        yield Found(at + found.start, at + found.end, found.kind)
+            at += len(line) + 1
+
+
+def _plugins() -> list[_Plugin]:
+    """The library's detectors; importing them takes a while, so only who redacts does."""
+    from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
+
+    classes: Mapping[str, Callable[[], _Plugin]] = get_mapping_from_secret_type_to_class()
+    return [classes[kind]() for kind in sorted(classes) if kind not in _LEFT_OUT]
+
+
+def _password_filters() -> Callable[[str, str], bool]:
+    """Whether what a name was assigned is a reference, a placeholder or a sample instead of a secret."""
+    from detect_secrets.filters import heuristic
+
+    def is_no_password(secret: str, line: str) -> bool:
+        return bool(
+            len(secret) < _PASSWORD_CHARS_MIN
+            or " " in secret
+            or heuristic.is_templated_secret(secret)
+            or heuristic.is_prefixed_with_dollar_sign(secret)
+            or heuristic.is_indirect_reference(line)
+            or heuristic.is_not_alphanumeric_string(secret)
+            or heuristic.is_potential_uuid(secret)
+            or secret.startswith("[redacted:")
+        )
+
+    return is_no_password
+
+
+def _spans(pattern: re.Pattern[str], text: str, kind: str) -> Iterator[Found]:
+    """Where the pattern matches: the part that is the secret, where it says which."""
+    for match in pattern.finditer(text):
+        start, end = match.span()
+        group = match.span(1) if pattern.groups else (0, 0)
+        # A short group is a prefix (`ghp`), not the secret.
+        if group[1] - group[0] >= _GROUP_CHARS_MIN or (kind in _GROUPED and group[1] > group[0]):
+            start, end = group
+        while start < end and text[start] in _DELIMITERS:
+            start += 1
+        while start < end and text[end - 1] in _DELIMITERS:
+            end -= 1
+        yield Found(start, end, kind)
+
+
+def _occurrences(text: str, secret: str, kind: str) -> Iterator[Found]:
+    at = text.find(secret) if secret else -1
+    while at >= 0:
+        yield Found(at, at + len(secret), kind)
+        at = text.find(secret, at + len(secret))
+
+
+def _without_overlaps(found: Iterable[Found]) -> Iterator[Found]:
+    end = 0
+    for item in sorted(found, key=lambda one: (one.start, -one.end, one.kind)):
+        if item.start >= end and item.end > item.start:
+            yield item
+            end = item.end

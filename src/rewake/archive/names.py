@@ -1,0 +1,97 @@
+"""Which blobs a transcript names.
+
+The rules kept here, one for each use:
+
+- For an archive, a blob counts that an event *refers* to: the value of a member `sha256`. A hash that
+  merely stands in a text doesn't, so that no other session's content travels along.
+- For removing blobs, everything counts that looks like a name, wherever it stands, also in damaged
+  lines, torn tails and payloads of unknown types.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from rewake.errors import InvalidValueError, StorageError
+from rewake.log.blobs import BlobStore
+from rewake.model import jsontext
+from rewake.model.codec import decode_line
+from rewake.model.events import Event, Spilled
+
+_NAME: Final = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+_name: Final = re.compile(r"[0-9a-f]{64}").fullmatch
+_SPILLED: Final = b'"blob"'
+_KEY: Final = "sha256"
+
+
+# --- referred to -----------------------------------------------------------------------------
+
+
+def payload_of(line: bytes, blobs: BlobStore) -> tuple[str | None, object]:
+    """The blob that a line's payload was spilled to (if it was) and the payload as plain JSON.
+
+    None for a line that is no event, and for a payload that is gone.
+    """
+    event = decode_line(line)
+    if not isinstance(event, Event):
+        return None, None
+    if not isinstance(event.payload, Spilled):
+        return None, jsontext.loads(jsontext.members(line.strip(b"\x00\r"))["payload"])
+    sha256 = event.payload.blob.sha256
+    try:
+        return sha256, jsontext.loads(blobs.get(sha256))
+    except (StorageError, InvalidValueError, ValueError, RecursionError):
+        return sha256, None
+
+
+def referred(value: object) -> Iterator[str]:
+    """The hashes that JSON refers to; `value` may be nested as deep as it likes."""
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            sha256 = item.get(_KEY)
+            if isinstance(sha256, str) and _name(sha256) is not None:
+                yield sha256
+            waiting.extend(item.values())
+        elif isinstance(item, list):
+            waiting.extend(item)
+
+
+# --- anywhere --------------------------------------------------------------------------------
+
+
+def named_in(path: Path, blobs: BlobStore) -> set[str]:
+    """Everything in a file of events that may be a blob's name, in spilled payloads too.
+
+    Raises OSError. A spilled payload that is missing or damaged names nothing that could be kept.
+    """
+    found: set[str] = set()
+    spilled: set[str] = set()
+    with path.open("rb") as file:
+        for line in file:
+            names = [name.decode("ascii") for name in _NAME.findall(line)]
+            if not names:
+                continue
+            found.update(names)
+            if _SPILLED in line:
+                spilled.update(names)
+    for name in spilled:
+        found.update(_names_in_blob(name, blobs))
+    return found
+
+
+def _names_in_blob(sha256: str, blobs: BlobStore) -> Iterator[str]:
+    if not blobs.has(sha256):
+        return
+    try:
+        data = blobs.get(sha256)
+    except StorageError as error:
+        if isinstance(error.__cause__, OSError):
+            raise error.__cause__ from error  # not damage: nobody can tell what it names
+        return
+    for name in _NAME.findall(data):
+        yield name.decode("ascii")
