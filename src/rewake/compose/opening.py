@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from rewake.archive.project_lock import ForksLock, WriterLocks, lock_for_writing
 from rewake.catalogue.notes import note_session
 from rewake.compose.place import Place
 from rewake.compose.waking import load_session, open_calls, wake
@@ -19,7 +20,7 @@ from rewake.log.appender import Appender
 from rewake.log.disk import Disk
 from rewake.log.git import branch_name
 from rewake.log.layout import SessionPaths, refuse_existing
-from rewake.log.lock import SessionLock, boot_id, this_process
+from rewake.log.lock import boot_id, this_process
 from rewake.model.content import JsonObject
 from rewake.model.events import Event, ForkOrigin, RunStart, SessionStart
 from rewake.model.ids import IdGenerator
@@ -145,6 +146,13 @@ def open_fork(
     The origin is only read, also while somebody writes it; its events are shared by reference, so
     a fork costs the same whatever its origin's size. It lives beside its origin.
     """
+    with ForksLock(origin.project, at.disk):  # its origin can't be deleted meanwhile
+        return _fork(at, origin, target_id, session_id, options)
+
+
+def _fork(
+    at: Place, origin: SessionPaths, target_id: str | None, session_id: str | None, options: Options
+) -> Session:
     with at.lineage(origin) as reader:
         conversation, forked_from, title = _fork_point(at, origin, reader, target_id)
     paths = SessionPaths(origin.project, session_id or at.ids()())
@@ -162,6 +170,7 @@ def open_fork(
         )
         session.record(options.run(at, 1))
         session.metadata(title=f"{title} (fork)" if title else None)
+        session.commit()  # who deletes the origin sees from now on that this session needs it
         stack.pop_all()
     session.on_close(lock.release)
     return session
@@ -184,9 +193,9 @@ def _fork_point(
     return conversation, ForkOrigin(target.session_id, target.event_id), title
 
 
-def _lock(at: Place, paths: SessionPaths) -> SessionLock:
+def _lock(at: Place, paths: SessionPaths) -> WriterLocks:
     now = Timestamps(at.clock_ns)()
-    return SessionLock(paths.lock, at.disk, this_process(now, " ".join(sys.argv[:1])))
+    return lock_for_writing(paths, at.disk, this_process(now, " ".join(sys.argv[:1])))
 
 
 def _project(at: Place) -> JsonObject:
