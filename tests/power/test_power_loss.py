@@ -44,6 +44,12 @@ def test_a_log_that_is_not_synced_is_found_out() -> None:
 
 
 @needs_disks
+def test_blobs_that_are_not_synced_are_found_out() -> None:
+    report = run(20, "blobs")
+    assert report["broken"]["blobs are there before their events"] > 10
+
+
+@needs_disks
 def test_files_that_are_not_synced_get_the_verdict_lost() -> None:
     report = run(20, "files")
     assert report["broken"] == {}, report["examples"]

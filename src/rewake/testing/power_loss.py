@@ -6,7 +6,8 @@ A session runs on an ext4 file system whose disk logs every write and every flus
 disks are rebuilt as a crash at a random moment may leave them; each is mounted, the session is
 recovered from it, and everything that had been promised is compared.
 
-    --unsynced log      leave out the syncs of the transcript: losses must be found
+    --unsynced log      leave out all syncs of Rewake's own files: losses must be found
+    --unsynced blobs    leave out those of the blobs: events must be found that name what isn't there
     --unsynced files    leave out the syncs of the user's files: verdicts must say `lost`
 
 Needs root on Linux, /dev/fuse and loop devices. All mounts are made in a mount namespace of its own,
@@ -202,7 +203,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--images", type=int, default=300)
     parser.add_argument("--steps", type=int, default=24)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--unsynced", choices=["nothing", "log", "files"], default="nothing")
+    parser.add_argument(
+        "--unsynced", choices=["nothing", "log", "blobs", "files"], default="nothing"
+    )
     parser.add_argument("--json", action="store_true")
     parser.add_argument(_INSIDE, action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)

@@ -5,8 +5,8 @@
 ROOT is on the recorded disk, MARKS is the device's file for marks. After every call that promises
 durability, the size of the transcript is marked: nothing below it may be missing after a crash.
 
-With UNSYNCED `log` the transcript and blobs are never synced, with `files` the user's files aren't:
-the suite must then find losses, or it is blind.
+With UNSYNCED `log` nothing of Rewake's own is ever synced, with `blobs` the blobs aren't, with
+`files` the user's files aren't: the suite must then find losses, or it is blind.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from rewake.log.disk import Disk
 from rewake.model.content import JsonObject
 from rewake.model.events import FileRead
 
-Unsynced = Literal["nothing", "log", "files"]
+Unsynced = Literal["nothing", "log", "blobs", "files"]
 SESSION_ID: Final = "power-loss"
 PROJECT, HOME = "project", "home"
 _BOOT_ID: Final = "the boot before the power failed"
@@ -177,6 +177,13 @@ def _ignore(*_arguments: object) -> None:
     """In the place of a sync that is left out."""
 
 
+_write_atomic: Final = Disk.write_atomic
+
+
+def _write_unsynced(disk: Disk, path: Path, data: bytes, *, sync: bool) -> None:  # noqa: ARG001  # it's what is left out
+    _write_atomic(disk, path, data, sync=False)
+
+
 @contextlib.contextmanager
 def leaving_out(unsynced: Unsynced, boot_id: Path) -> Iterator[None]:
     """The fault to be noticed, and the file `boot_id` in the place of the kernel's own."""
@@ -185,6 +192,8 @@ def leaving_out(unsynced: Unsynced, boot_id: Path) -> Iterator[None]:
         if unsynced == "log":
             stack.enter_context(mock.patch.object(Disk, "sync", _ignore))
             stack.enter_context(mock.patch.object(Disk, "sync_directory", _ignore))
+        elif unsynced == "blobs":
+            stack.enter_context(mock.patch.object(Disk, "write_atomic", _write_unsynced))
         elif unsynced == "files":
             unsyncing = SimpleNamespace(**{**vars(os), "fsync": _ignore})
             stack.enter_context(mock.patch.object(change, "os", unsyncing))
@@ -194,7 +203,7 @@ def leaving_out(unsynced: Unsynced, boot_id: Path) -> Iterator[None]:
 def main(arguments: list[str]) -> None:
     """Play the session that the suite asks for."""
     root, marks_path, steps, unsynced = arguments
-    if unsynced not in {"nothing", "log", "files"}:
+    if unsynced not in {"nothing", "log", "blobs", "files"}:
         raise SystemExit(f"{unsynced!r} is nothing that could be left out")
     marks = os.open(marks_path, os.O_WRONLY | os.O_CLOEXEC)
     boot_id = Path(root) / "boot_id"  # one that the recovery will not find its own
