@@ -1,6 +1,6 @@
 """The crash suite: kill the real program in every way, resume, and compare with what really happened.
 
-    python -m rewake.testing.crash              a sample, about two minutes
+    python -m rewake.testing.crash              a sample, two to three minutes
     python -m rewake.testing.crash --complete   a kill at every system call, about an hour
     python -m rewake.testing.crash --json FILE  the figures as JSON as well
 
@@ -51,8 +51,6 @@ _NAMES: Final[dict[Way, str]] = {
     "point": "at a named point",
     "spawn": "at a system call around a spawn",
 }
-# A session of forty steps takes about this long here; a kill after its end tries nothing.
-_SESSION_SECONDS: Final = 1.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +99,7 @@ class Suite:
         match way:
             case "random":
                 count = _COMPLETE_RANDOM if self.complete else self.sampled["random"]
-                return list(killing.random_kills(count, _SESSION_SECONDS, self.seed))
+                return list(killing.random_kills(count, self.seed))
             case "main":
                 return killing.main_kills(World(self._new(), plans.forty_steps()))
             case "resume":

@@ -10,6 +10,7 @@ It does not follow other processes, so a command's wrapper is never hit by these
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import random
@@ -54,7 +55,10 @@ _POLL_SECONDS: Final = 0.002
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """One way to die. `call` is a system call or a named point, hit at the `number`-th time."""
+    """One way to die. `call` is a system call or a named point, hit at the `number`-th time.
+
+    A random moment is `after_seconds` after the `number`-th acknowledgement.
+    """
 
     way: Way
     call: str = ""
@@ -63,7 +67,7 @@ class Kill:
 
     def __str__(self) -> str:
         if self.way == "random":
-            return f"after {self.after_seconds:.3f} s"
+            return f"{self.after_seconds:.3f} s after event {self.number}"
         return f"{self.way} {self.call} {self.number}"
 
 
@@ -102,10 +106,11 @@ def try_kill(world: World, kill: Kill) -> Outcome:
 
 def _at_random(world: World, kill: Kill) -> bool:
     process = world.start(world.first())
-    try:
+    while process.poll() is None and world.acknowledged.read_bytes().count(b"\n") < kill.number:
+        time.sleep(_POLL_SECONDS)
+    with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(kill.after_seconds)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGKILL)
+    process.send_signal(signal.SIGKILL)
     return process.wait() == -signal.SIGKILL
 
 
@@ -229,11 +234,21 @@ def _is_traced(thread: int) -> bool:
 # --- which kills there are -------------------------------------------------------------------
 
 
-def random_kills(count: int, seconds: float, seed: int) -> Iterator[Kill]:
-    """Kills at random moments of a session that takes so many seconds."""
+def random_kills(count: int, seed: int) -> Iterator[Kill]:
+    """Kills at random moments, some of them before the session has begun."""
     draw = random.Random(seed)  # noqa: S311  # reproducible, not secret
     for _ in range(count):
-        yield Kill("random", after_seconds=draw.uniform(0.3, seconds))
+        # Counted from an acknowledgement, so that a slow machine is killed all over the plan too.
+        yield Kill(
+            "random",
+            number=draw.randrange(_EVENTS),
+            after_seconds=draw.uniform(0, _STEP_SECONDS),
+        )
+
+
+# What the forty turns acknowledge, and about how long one of them takes.
+_EVENTS: Final = 260
+_STEP_SECONDS: Final = 0.05
 
 
 def traced_calls(world: World, command: list[str], calls: str) -> list[tuple[str, str]]:
