@@ -256,8 +256,11 @@ def test_a_transcript_of_a_newer_version_says_so_in_its_row(make: Make, listed: 
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads what it may not")
-def test_what_could_not_be_read_is_read_when_it_can_be(make: Make, listed: List) -> None:
+def test_what_could_not_be_read_is_read_when_it_can_be(
+    make: Make, listed: List, home: Path
+) -> None:
     paths = make("s1")
+    (home / "catalogue.notes").unlink()
     paths.transcript.chmod(0)
     assert [row.state for row in listed().rows] == ["damaged"]
     paths.transcript.chmod(0o600)

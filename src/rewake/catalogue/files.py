@@ -32,7 +32,7 @@ class Found(NamedTuple):
     @property
     def key(self) -> bytes:
         """Project directory and session id as they are on disk, in any encoding."""
-        return os.fsencode(f"{os.path.basename(self.project)}/{self.session_id}")  # noqa: PTH119  # ten times as fast
+        return os.fsencode(f"{self.project.rpartition('/')[2]}/{self.session_id}")
 
 
 def found_of(paths: SessionPaths) -> Found:
