@@ -17,12 +17,13 @@ from typing import Final
 from rewake.catalogue.search import Filters, SearchHit, SearchResult, search_sessions
 from rewake.cli.bar import Bar
 from rewake.cli.lists import age
-from rewake.cli.terminal import Style, clean, let_readers_leave, note, one_line, say, style_for
+from rewake.cli.terminal import Style, clean, fit, let_readers_leave, note, one_line, say, style_for
 from rewake.compose.place import place
 from rewake.errors import UsageError
 from rewake.model.content import JsonObject
 
 _SHOWN: Final = 20
+_TITLE_COLUMNS: Final = 80
 _DAYS: Final = re.compile(r"(\d{1,4})([dw])")
 _DAY: Final = timedelta(days=1)
 
@@ -112,7 +113,7 @@ def _print(found: SearchResult, *, everywhere: bool, root: Path) -> None:
         if number:
             say()
         where = f"  {one_line(hit.project)}" if everywhere else ""
-        title = one_line(hit.title) or "(no prompt)"
+        title = fit(hit.title, _TITLE_COLUMNS) or "(no prompt)"
         say(f"{style.bold(title)}{style.dim(f'  {age(hit.timestamp, now)}{where}')}")
         what = f"{hit.kind} {one_line(hit.tool)}".strip()
         say(f"  {style.dim(f'{what}:')} {_marked(hit, style)}")
