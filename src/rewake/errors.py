@@ -58,9 +58,12 @@ class SessionBusyError(RewakeError):
 
     exit_code = ExitCode.BUSY
 
-    def __init__(self, message: str, *, holder: str, remedy: str) -> None:
+    def __init__(
+        self, message: str, *, holder: str, remedy: str, session_id: str | None = None
+    ) -> None:
         super().__init__(message, remedy=remedy)
         self.holder = holder
+        self.session_id = session_id
 
 
 class LockUnsupportedError(RewakeError):
@@ -136,6 +139,10 @@ class UncertainError(RewakeError):
     """`--on-unknown stop`: an interrupted action can't be settled by evidence."""
 
     exit_code = ExitCode.UNCERTAIN
+
+    def __init__(self, message: str, *, remedy: str, session_id: str | None = None) -> None:
+        super().__init__(message, remedy=remedy)
+        self.session_id = session_id
 
 
 class SettingsError(RewakeError):

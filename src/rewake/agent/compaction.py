@@ -37,6 +37,12 @@ messages above: what the user wants, what has been done and where, decisions and
 failed, what is left, and exact names, paths, commands and numbers that are still needed. Answer with \
 the summary only; do not call a tool."""
 
+LEAVING: Final = """\
+[rewake] The user goes back to an earlier point of this conversation and leaves what came after it: \
+everything from the message that begins with {beginning!r}. Write a short summary, at most ten lines, \
+of what was tried and done in that part and what was learnt from it, with exact names and paths, so \
+that it isn't tried again in vain. Answer with the summary only; do not call a tool."""
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:
@@ -152,10 +158,12 @@ def is_worth_it(conversation: Conversation, budget: Budget) -> bool:
     return gained * budget.ratio >= budget.compact_at * _GAIN_MIN
 
 
-def summary_request(messages: tuple[ViewMessage, ...]) -> tuple[ViewMessage, ...]:
+def summary_request(
+    messages: tuple[ViewMessage, ...], instruction: str = INSTRUCTION
+) -> tuple[ViewMessage, ...]:
     """The view with the request for a summary at its end (so the provider's cache is used)."""
     last = messages[-1].message_id if messages else ""
-    return (*messages, ViewMessage(synthetic_id("summary", last), "user", (Text(INSTRUCTION),)))
+    return (*messages, ViewMessage(synthetic_id("summary", last), "user", (Text(instruction),)))
 
 
 def shortened(messages: tuple[ViewMessage, ...]) -> tuple[ViewMessage, ...]:

@@ -18,6 +18,8 @@ from typing import Final, Literal, Protocol
 import anyio
 
 from rewake.agent.compaction import (
+    INSTRUCTION,
+    LEAVING,
     Budget,
     context_tokens,
     entry_tokens,
@@ -269,7 +271,9 @@ class Loop:
         before = self._tokens()
         was_idle = self.state == "idle"
         self._enter("compacting", trigger)
-        summary, usage = await self._summary()
+        summary, usage = await self._summary(self.session.view(), INSTRUCTION)
+        if not summary:
+            summary = self.session.memory or "(nothing is known of the messages before this point)"
         conversation = self.session.state.conversation
         keep = to_keep(conversation, budget)
         kept = [entry for entry in conversation.entries if entry.message_id in keep]
@@ -286,13 +290,22 @@ class Loop:
             self._enter("idle")
         self.observer.on_notice(f"The conversation was compacted ({trigger}, {before:,} tokens).")
 
-    async def _summary(self) -> tuple[str, Usage | None]:
-        """The model's own summary and its cost; session memory where it can't give one."""
+    async def summary_of_what_is_left(self, beginning: str) -> tuple[str, Usage | None]:
+        """What was done from the message that begins so on, for who goes back to before it.
+
+        Empty where the model can't say. Nothing is recorded: the cost belongs to what follows.
+        """
+        messages = view(self.session.state.conversation)
+        return await self._summary(messages, LEAVING.format(beginning=beginning))
+
+    async def _summary(
+        self, messages: tuple[ViewMessage, ...], instruction: str
+    ) -> tuple[str, Usage | None]:
+        """The model's own summary and its cost; empty where it can't give one."""
         usage: Usage | None = None
-        messages = self.session.view()
         while messages:
             try:
-                reply = await self._request(summary_request(messages))
+                reply = await self._request(summary_request(messages, instruction))
             except PromptTooLongError:
                 messages = shortened(messages)
                 continue
@@ -304,7 +317,7 @@ class Loop:
             if text.strip():
                 return text, usage
             break
-        return self.session.memory or "(nothing is known of the messages before this point)", usage
+        return "", usage
 
     # --- small things --------------------------------------------------------------------
 

@@ -9,19 +9,22 @@ from __future__ import annotations
 import asyncio
 import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, assert_never
 
 from rewake.cli.asking import asker_for
-from rewake.cli.opening import Agent, open_agent, resumed_project, working_directory
+from rewake.cli.branching import Branching, leave
+from rewake.cli.opening import Agent, open_agent, taken_up, working_directory
 from rewake.cli.options import AgentChoices
 from rewake.cli.reporting import TextReporter
 from rewake.cli.run import tell_resumed
 from rewake.cli.running import exit_code, exit_code_of, run_prompt
 from rewake.cli.signals import Stopper
-from rewake.cli.slash import HELP, Command, parse
+from rewake.cli.slash import HELP, Command, Name, parse
 from rewake.cli.terminal import clean, one_line, say, style_for
+from rewake.compose.labels import changed_tags
 from rewake.compose.place import place
 from rewake.errors import ExitCode, RewakeError, StorageError, UsageError
+from rewake.resume.listing import tags_of
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -42,17 +45,17 @@ def require_terminal() -> None:
 
 def converse(choices: AgentChoices) -> int:
     """Talk until the user leaves; returns the exit status."""
-    choices, where = resumed_project(choices)
-    return asyncio.run(_converse(choices, where))
+    exact, where = taken_up(choices)
+    return asyncio.run(_converse(choices, exact, where))
 
 
-async def _converse(choices: AgentChoices, where: str) -> int:
+async def _converse(given: AgentChoices, choices: AgentChoices, where: str) -> int:
     stopper = Stopper()
     stopper.install()
     reporter = TextReporter(answers=sys.stdout, notes=sys.stdout, streams=True)
     if where:
         reporter.note(where)
-    conversation = Conversation(choices, reporter, stopper)
+    conversation = Conversation(given, choices, reporter, stopper)
     try:
         if choices.resume is not None:
             conversation.agent_now()
@@ -64,14 +67,20 @@ async def _converse(choices: AgentChoices, where: str) -> int:
 
 @dataclass(slots=True)
 class Conversation:
-    """The terminal's side of a session. The agent is opened with the first prompt."""
+    """The terminal's side of a session. The agent is opened with the first prompt.
 
+    `given` is what the user asked for, `choices` what follows from it for the session at hand.
+    """
+
+    given: AgentChoices
     choices: AgentChoices
     reporter: TextReporter
     stopper: Stopper
     agent: Agent | None = None
     # Whether something was recorded after the last end of a run, so that closing must record one.
     _has_open_end: bool = False
+    # What stands at the next prompt already, to be changed and sent.
+    _draft: str = ""
 
     async def talk(self) -> int:
         """Read prompts and answer them until the user leaves or something ends it."""
@@ -99,11 +108,12 @@ class Conversation:
 
     async def _read(self, prompt: PromptSession[str]) -> str | None:
         """The next prompt that says something; None when the user leaves or a signal ends it."""
-        forget = self.stopper.on_stop(lambda: _leave(prompt))
+        forget = self.stopper.on_stop(lambda: leave(prompt))
         try:
             while self.stopper.reason is None:
+                draft, self._draft = self._draft, ""
                 try:
-                    text = await prompt.prompt_async(handle_sigint=False)
+                    text = await prompt.prompt_async(default=draft, handle_sigint=False)
                 except KeyboardInterrupt:
                     continue
                 except EOFError:
@@ -139,7 +149,8 @@ class Conversation:
         if self.agent is None:
             ask = asker_for(self.reporter, self.stopper)
             self.agent = open_agent(self.choices, self.reporter, ask=ask)
-            self.reporter.note(self.agent.about_model)
+            for sentence in self.agent.about:
+                self.reporter.note(sentence)
             self._has_open_end = True
             if self.agent.session.resumed is not None:
                 tell_resumed(self.agent.session.resumed, self.reporter)
@@ -165,21 +176,36 @@ class Conversation:
         match command.name:
             case "quit":
                 return ExitCode.DONE
+            case "resume":
+                await self._resume(command.argument)
+            case "compact":
+                await self._compact()
+            case "rewind" | "undo" | "tree" | "branch":
+                await self._go_elsewhere(command)
+            case "fork":
+                await self._fork()
+            case "title" | "tag":
+                self._label(command)
+            case "help" | "status" | "todos" | "sessions" | "memory":
+                self._show(command.name)
+            case _:
+                assert_never(command.name)
+        return None
+
+    def _show(self, name: Name) -> None:
+        match name:
             case "help":
                 say(HELP)
             case "status":
                 self._status()
             case "todos":
                 self._todos()
-            case "sessions":
+            case "memory":
+                self._memory()
+            case _:
                 from rewake.cli.sessions import print_sessions
 
                 print_sessions(self.choices.cwd, everywhere=False, limit=None)
-            case "resume":
-                await self._resume(command.argument)
-            case "compact":
-                await self._compact()
-        return None
 
     def _status(self) -> None:
         style = style_for(sys.stdout)
@@ -216,16 +242,87 @@ class Conversation:
         from rewake.cli.picking import pick_session_async
 
         chosen = wanted or await pick_session_async(self.choices.cwd)
-        choices = replace(self.choices, resume=chosen, session_id=None)
-        exact, where = resumed_project(choices)
+        exact, where = taken_up(self._resuming(chosen))
         if self.agent is not None and self.agent.session.session_id == exact.resume:
             self.reporter.note("That is this session.")
             return
+        await self._switch(exact, where)
+
+    async def _fork(self) -> None:
+        if self.agent is None:
+            self.reporter.note("There is nothing to fork yet.")
+            return
+        origin = self.agent.session.session_id
+        exact, where = taken_up(replace(self._resuming(origin), fork=True))
+        await self._switch(exact, where)
+        fork = self.agent_now().session.session_id
+        self.choices = replace(self.choices, fork=False, resume=fork)
+        self.reporter.note(f"Forked {origin}, which stays as it is. Going on in {fork}.")
+
+    def _resuming(self, session: str) -> AgentChoices:
+        """What the user asked for, for another session. Raises UsageError if this one would be lost."""
+        if not self.given.persist:
+            raise UsageError(
+                "This conversation is not recorded, so it would be lost.",
+                remedy="Leave it with /quit and start anew.",
+            )
+        return replace(self.given, resume=session, session_id=None, fork=False, resume_at=None)
+
+    async def _switch(self, choices: AgentChoices, where: str) -> None:
+        """Leave this session for another; where that can't be opened, stay with this one."""
+        before = self.agent.session.session_id if self.agent is not None else None
         await self.close()
-        self.choices = exact
         if where:
             self.reporter.note(where)
-        self.agent_now()
+        left, self.choices = self.choices, choices
+        try:
+            self.agent_now()
+        except RewakeError:
+            if before is None:
+                self.choices = left
+            else:
+                self.choices, _ = taken_up(self._resuming(before))
+            raise
+
+    async def _go_elsewhere(self, command: Command) -> None:
+        if self.agent is None:
+            self.reporter.note("There is nothing to go back to yet.")
+            return
+        branching = Branching(self.agent, self.reporter, self.stopper)
+        match command.name:
+            case "rewind":
+                draft = await branching.rewind(command.argument)
+                self._draft = draft or ""
+                self._has_open_end |= draft is not None
+            case "undo":
+                branching.undo()
+                self._has_open_end = True
+            case "branch":
+                self._has_open_end |= await branching.branch(command.argument)
+            case _:
+                branching.tree()
+
+    def _label(self, command: Command) -> None:
+        if self.agent is None:
+            self.reporter.note("No session yet: it begins with your first prompt.")
+            return
+        session, said = self.agent.session, command.argument
+        if command.name == "title":
+            if said:
+                session.metadata(title=said)
+            say(one_line(session.state.world.title))
+            return
+        words = said.split()
+        taken = {word[1:] for word in words if word.startswith("-")}
+        added = [word for word in words if not word.startswith("-")]
+        if words:
+            session.metadata(tags=changed_tags(session, added, taken) or None)
+        tags = tags_of(session.state.world.metadata.get("tags"))
+        say(one_line(" ".join(tags)) or "No tags.")
+
+    def _memory(self) -> None:
+        memory = self.agent.session.memory if self.agent is not None else ""
+        say(clean(memory) or "Session memory is empty.")
 
     async def _compact(self) -> None:
         agent = self.agent
@@ -246,11 +343,6 @@ def _end_of(agent: Agent, stopper: Stopper) -> str:
     found = agent.session.resumed.terminal if agent.session.resumed is not None else None
     ended = agent.session.state.world.terminal or found
     return ended.reason if ended is not None else "interrupted"
-
-
-def _leave(prompt: PromptSession[str]) -> None:
-    if prompt.app.is_running:
-        prompt.app.exit(exception=EOFError)
 
 
 def _prompt_session(choices: AgentChoices) -> PromptSession[str]:

@@ -1,7 +1,9 @@
 """From the user's choices to an agent at work: project, settings, model, session, loop.
 
-The rules kept here: what can be wrong with the choices is found before a session is created; and a
-resumed session works in the project that it belongs to, wherever the command was typed.
+The rules kept here: what can be wrong with the choices is found before a session is created; a
+resumed session goes on where it was, with the model and the permissions that it had, wherever the
+command was typed; and what can't be brought back is said. Permission mode bypass never comes back
+by itself.
 """
 
 from __future__ import annotations
@@ -10,21 +12,24 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import cast
 
 from rewake.agent.loop import Loop
-from rewake.agent.permissions import Answer, Permissions, Question
+from rewake.agent.permissions import Answer, PermissionMode, Permissions, Question
 from rewake.agent.ports import Model, Tool
 from rewake.agent.providers.choose import open_model
 from rewake.cli.options import AgentChoices
 from rewake.compose.agents import AgentOptions, RunObserver, build_agent
-from rewake.compose.place import find_session, place
+from rewake.compose.place import Place, find_session, place
 from rewake.compose.sessions import open_session
-from rewake.errors import StorageError, UsageError
+from rewake.errors import RewakeError, StorageError, UsageError
+from rewake.log.layout import SessionPaths, project_root
+from rewake.log.scan import Transcript
 from rewake.model.content import Usage
 from rewake.model.events import Event
-from rewake.resume.listing import describe
+from rewake.resume.listing import read_world
 from rewake.session.core import Blobs, Session
-from rewake.settings.load import load_settings
+from rewake.settings.load import Settings, load_settings
 
 
 @dataclass(slots=True)
@@ -49,12 +54,12 @@ class LateBlobs:
 
 @dataclass(slots=True)
 class Agent:
-    """A session with a loop on it. `about_model` says which model was chosen and why."""
+    """A session with a loop on it. `about` says which model was chosen and why, and the like."""
 
     session: Session
     model: Model
     loop: Loop
-    about_model: str
+    about: tuple[str, ...]
     before: Usage = field(default_factory=Usage)
 
     async def close(self) -> None:
@@ -79,29 +84,45 @@ def working_directory(choices: AgentChoices) -> Path:
     return cwd
 
 
-def resumed_project(choices: AgentChoices) -> tuple[AgentChoices, str]:
-    """The choices with the exact id of the session to resume and with the project it belongs to.
+def taken_up(choices: AgentChoices) -> tuple[AgentChoices, str]:
+    """The choices with the exact id of the session to resume, and with what it had before.
 
-    The second part is a sentence if that isn't where the command was typed. Raises
-    SessionNotFoundError, and UsageError if the project is gone.
+    The second part is a sentence if it works somewhere else than where the command was typed.
+    Raises SessionNotFoundError, and UsageError if its project is gone.
     """
     if choices.resume is None:
         return choices, ""
     cwd = working_directory(choices)
     at = place(cwd)
     paths = find_session(at, choices.resume)
+    with Transcript(paths.transcript) as reader:
+        world = read_world(reader, at.blobs(paths))
     exact = replace(choices, resume=paths.session_id)
-    if choices.cwd is not None or paths.project == at.layout.project_directory(at.root):
+    if world.run is None:
         return exact, ""
-    project = describe(paths, at.blobs(paths), at.disk).project
-    if not project:
+    exact = replace(exact, model_before=world.run.model, mode_before=world.run.permission_mode)
+    if choices.cwd is not None:
         return exact, ""
-    if not Path(project).is_dir():
-        raise UsageError(
-            f"The project {project} of session {paths.session_id} is not there any more.",
-            remedy="Say where to work instead with --cwd.",
-        )
-    return replace(exact, cwd=Path(project)), f"Working in the session's project, {project}."
+    return _where_it_was(exact, cwd, at, paths, world.run.cwd)
+
+
+def _where_it_was(
+    choices: AgentChoices, cwd: Path, at: Place, paths: SessionPaths, before: str
+) -> tuple[AgentChoices, str]:
+    """The choices with the directory that the session worked in, if that is still its project's."""
+    directories = at.layout.project_directories
+    there = Path(before)
+    if before and there.is_dir() and paths.project in directories(project_root(there)):
+        if there.resolve() == cwd:
+            return choices, ""
+        return replace(choices, cwd=there), f"Working where the session did, in {there}."
+    if paths.project in directories(at.root):
+        told = f"{before} is not there any more; working in {cwd}." if before else ""
+        return replace(choices, cwd=cwd), told
+    raise UsageError(
+        f"The project {before} of session {paths.session_id} is not there any more.",
+        remedy="Say where to work instead with --cwd.",
+    )
 
 
 def open_agent(
@@ -111,7 +132,7 @@ def open_agent(
     ask: Callable[[Question], Answer] | None,
     on_recorded: Callable[[Event], None] | None = None,
 ) -> Agent:
-    """Open everything; `choices` come from `resumed_project`.
+    """Open everything; `choices` come from `taken_up`.
 
     Raises whatever can be wrong with them, each as a RewakeError with its remedy.
     """
@@ -121,21 +142,16 @@ def open_agent(
     Permissions(
         "default", settings.permissions.allow, settings.permissions.deny
     )  # can they be read?
+    mode, about_mode = _mode(choices, settings)
     blobs = LateBlobs()
-    model, about = open_model(
-        choices.model,
-        environ=os.environ,
-        settings_model=settings.model,
-        blobs=blobs,
-        cwd=cwd,
-    )
+    model, about_model = _model(choices, settings, blobs, cwd)
     session = open_session(
-        at.root,
+        cwd,
         resume=choices.resume,
         session_id=choices.session_id,
         durability="disk" if choices.persist else "memory",
         model=model.name,
-        permission_mode=choices.permission_mode or settings.permissions.mode or "default",
+        permission_mode=mode,
         on_unknown=choices.on_unknown,
         on_running=choices.on_running,
         fork=choices.fork,
@@ -143,9 +159,45 @@ def open_agent(
         on_recorded=on_recorded,
     )
     blobs.session = session
-    options = AgentOptions(choices.permission_mode, ask, choices.max_steps, choices.max_cost)
+    options = AgentOptions(mode, ask, choices.max_steps, choices.max_cost)
     loop = build_agent(session, model, observer, settings, options, cwd=cwd, tools=_tools(choices))
-    return Agent(session, model, loop, about)
+    return Agent(session, model, loop, (*about_model, *about_mode))
+
+
+def _mode(choices: AgentChoices, settings: Settings) -> tuple[PermissionMode, tuple[str, ...]]:
+    """The permission mode: as asked for, else as before, else as the settings say."""
+    usual = settings.permissions.mode or "default"
+    if choices.permission_mode is not None:
+        return choices.permission_mode, ()
+    before = choices.mode_before
+    if before in {"default", "acceptEdits", "plan"}:
+        return cast("PermissionMode", before), ()
+    if before != "bypass" or usual == "bypass":
+        return usual, ()
+    told = f"Permission mode {usual}: bypass, which the run before had, never comes back by itself."
+    return usual, (told,)
+
+
+def _model(
+    choices: AgentChoices, settings: Settings, blobs: LateBlobs, cwd: Path
+) -> tuple[Model, tuple[str, ...]]:
+    """The model: as asked for, else the one before if it can be opened now, else as usual."""
+
+    def opened(name: str | None) -> tuple[Model, str]:
+        return open_model(
+            name, environ=os.environ, settings_model=settings.model, blobs=blobs, cwd=cwd
+        )
+
+    before = choices.model_before
+    if choices.model is not None or not before:
+        model, about = opened(choices.model)
+        return model, (about,)
+    try:
+        model, _ = opened(before)
+    except RewakeError as error:
+        model, about = opened(None)
+        return model, (f"{before}, the model of the run before, can't be used: {error}", about)
+    return model, (f"Model: {before} (as in the run before).",)
 
 
 def _tools(choices: AgentChoices) -> tuple[Tool, ...] | None:

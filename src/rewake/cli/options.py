@@ -20,7 +20,8 @@ class AgentChoices:
     """Which session, which model, which limits. None leaves a choice to settings and defaults.
 
     `resume` is an id, the beginning of one, a title or `newest`. `max_cost` is US dollars.
-    `demo_project` narrows the tools to the one place of the demo's project (see `demo`).
+    `demo_project` narrows the tools to the one place of the demo's project (see `demo`). What the
+    run before of a resumed session had is in `model_before` and `mode_before`.
     """
 
     cwd: Path | None = None
@@ -36,3 +37,5 @@ class AgentChoices:
     fork: bool = False
     resume_at: str | None = None
     demo_project: Path | None = None
+    model_before: str | None = None
+    mode_before: str | None = None

@@ -9,7 +9,7 @@ from rewake.cli.jsonout import error_object
 from rewake.cli.opening import Agent
 from rewake.cli.resumed import action_object, damage_object
 from rewake.cli.running import exit_code, status
-from rewake.errors import RewakeError
+from rewake.errors import RewakeError, SessionBusyError, UncertainError
 from rewake.model.content import JsonObject, Usage
 from rewake.model.events import Event, ToolLifecycle
 from rewake.resume.evidence import Settlement
@@ -41,7 +41,16 @@ def result_object(agent: Agent, result: RunResult, cut_short: Sequence[Event]) -
 
 def failed_command(error: RewakeError) -> JsonObject:
     """What a command other than `-p --json` answers when it can't do its work."""
-    return {"status": "error", "error": error_object(error)}
+    return {
+        "status": "error",
+        "session_id": session_of(error),
+        "error": error_object(error),
+    }
+
+
+def session_of(error: RewakeError) -> str | None:
+    """The session that an error is about, where it knows."""
+    return error.session_id if isinstance(error, SessionBusyError | UncertainError) else None
 
 
 def failed_run(error: RewakeError) -> JsonObject:
@@ -49,7 +58,7 @@ def failed_run(error: RewakeError) -> JsonObject:
     return {
         "status": "error",
         "response": "",
-        "session_id": None,
+        "session_id": session_of(error),
         "run_id": None,
         "terminal_reason": "error",
         "exit_code": int(error.exit_code),

@@ -14,7 +14,7 @@ from typing import Final
 from rewake.agent.loop import RunResult
 from rewake.cli.asking import asker_for
 from rewake.cli.jsonout import event_object, print_json
-from rewake.cli.opening import Agent, open_agent, resumed_project
+from rewake.cli.opening import Agent, open_agent, taken_up
 from rewake.cli.options import AgentChoices, OutputFormat
 from rewake.cli.prompting import full_prompt
 from rewake.cli.reporting import JsonReporter, TextReporter
@@ -54,7 +54,7 @@ class _Watcher:
 def run_once(argument: str, choices: AgentChoices, output: OutputFormat) -> int:
     """Run one prompt; returns the exit status."""
     prompt = full_prompt(argument, may_be_empty=choices.resume is not None)
-    choices, where = resumed_project(choices)
+    choices, where = taken_up(choices)
     return asyncio.run(_run(prompt, choices, output, where))
 
 
@@ -70,7 +70,8 @@ async def _run(prompt: str | None, choices: AgentChoices, output: OutputFormat, 
     except UncertainError:
         _tell_uncertain(choices, reporter)
         raise
-    reporter.note(agent.about_model)
+    for sentence in agent.about:
+        reporter.note(sentence)
     if agent.session.resumed is not None:
         tell_resumed(agent.session.resumed, reporter)
     try:

@@ -7,17 +7,42 @@ from typing import Final, Literal, get_args
 
 from rewake.errors import UsageError
 
-Name = Literal["status", "sessions", "resume", "compact", "todos", "help", "quit"]
+Name = Literal[
+    "status",
+    "sessions",
+    "resume",
+    "rewind",
+    "undo",
+    "tree",
+    "branch",
+    "fork",
+    "title",
+    "tag",
+    "compact",
+    "todos",
+    "memory",
+    "help",
+    "quit",
+]
 _NAMES: Final[dict[str, Name]] = {name: name for name in get_args(Name)}
 
 HELP: Final = """\
-/status        this session: model, tokens, where it is recorded
-/sessions      the sessions of this project
-/resume [ID]   go on with another one; without an id you choose
-/compact       replace older messages by a summary of them
-/todos         the agent's todo list
-/help          this
-/quit          leave (or Ctrl-D)
+/status             this session: model, tokens, where it is recorded
+/sessions           the sessions of this project
+/resume [ID]        go on with another one; without an id you choose
+/rewind [MESSAGE]   go back to just after a message; without one you choose a prompt to ask anew
+                    --summarize has the model sum up what is left behind
+/undo               take the newest rewind back
+/tree               the branches of this session
+/branch [N]         go to one of them; without a number you choose
+/fork               go on in a copy; this session stays as it is
+/title [TEXT]       give this session a title, or say it
+/tag [TAG…]         tag this session, or say its tags; -TAG takes one away
+/compact            replace older messages by a summary of them
+/todos              the agent's todo list
+/memory             what session memory says
+/help               this
+/quit               leave (or Ctrl-D)
 
 Enter sends, Esc Enter begins a new line, pasted text may have many lines.
 Ctrl-C interrupts the answer and keeps what was done."""

@@ -33,9 +33,9 @@ def show_tree(session: str, cwd: Path | None, *, as_json: bool) -> int:
         return 0
     if origin is not None:
         say(f"Forked from {clean(origin.session_id)} at {clean(origin.event_id)}")
-    for branch in found:
-        say(_line(branch))
-    left = [branch for branch in found if not branch.is_active]
+    for branch in worth_showing(found):
+        say(branch_line(branch))
+    left = [branch for branch in worth_showing(found) if not branch.is_active]
     if left:
         say(
             f"\nTo take a branch up again: rewake rewind {paths.session_id} --to {left[-1].leaf_id}"
@@ -43,7 +43,13 @@ def show_tree(session: str, cwd: Path | None, *, as_json: bool) -> int:
     return 0
 
 
-def _line(branch: BranchInfo) -> str:
+def worth_showing(found: list[BranchInfo]) -> list[BranchInfo]:
+    """The branches without those on which nothing was said: a rewind that another one followed."""
+    return [branch for branch in found if branch.messages or branch.is_active]
+
+
+def branch_line(branch: BranchInfo) -> str:
+    """A branch for people, on two lines."""
     mark = "●" if branch.is_active else "○"
     since = f", left at {branch.forked_at}" if branch.forked_at is not None else ""
     words = clean(branch.last_text) or "(no message)"

@@ -15,7 +15,7 @@ from rewake.archive.project_lock import ForksLock, WriterLocks, lock_for_writing
 from rewake.catalogue.notes import note_session
 from rewake.compose.place import Place
 from rewake.compose.waking import load_session, open_calls, wake
-from rewake.errors import StorageError, UsageError
+from rewake.errors import SessionBusyError, StorageError, UsageError
 from rewake.log.appender import Appender
 from rewake.log.disk import Disk
 from rewake.log.git import branch_name
@@ -31,7 +31,7 @@ from rewake.record.trace import TraceSink
 from rewake.resume.evidence import Verify
 from rewake.resume.lineage import Lineage
 from rewake.resume.listing import summarise
-from rewake.resume.load import conversation_at, load
+from rewake.resume.load import Loaded, conversation_at, load
 from rewake.resume.running import OnRunning, settle_running
 from rewake.session.core import Session
 from rewake.state.conversation import Conversation
@@ -60,6 +60,7 @@ class Options:
     verify: dict[str, Verify]
     on_recorded: Callable[[Event], None] | None
     trace: bool
+    cwd: str = ""
 
     @property
     def sync(self) -> bool:
@@ -72,7 +73,7 @@ class Options:
             boot_id=boot_id(),
             pid=os.getpid(),
             app_version=VERSION,
-            cwd=str(at.root),
+            cwd=self.cwd or str(at.root),
             model=self.model,
             permission_mode=self.permission_mode,
         )
@@ -107,15 +108,7 @@ def open_existing(at: Place, paths: SessionPaths, asked: Asked, options: Options
         )
     with ExitStack() as stack:
         lock = stack.enter_context(_lock(at, paths))
-        if options.sync:
-            at.layout.make_durable(paths, at.disk)
-        # Before anything is changed: a transcript of a newer version is refused here.
-        loaded = load_session(at, paths)
-        appender = Appender(paths.transcript, at.disk, sync=options.sync)
-        stack.callback(appender.close)
-        if appender.sealed is not None:
-            # A whole record that only lacked its newline is there now, or one more corrupt line.
-            loaded = load_session(at, paths)
+        loaded, appender = _loaded_for_writing(at, paths, options, stack)
         running = open_calls(loaded.state).values()
         settle_running(running, paths.directory, boot_id(), asked.on_running)
         waking = wake(at, paths, loaded, options.verify)
@@ -136,6 +129,38 @@ def open_existing(at: Place, paths: SessionPaths, asked: Asked, options: Options
         stack.pop_all()
     session.on_close(lock.release)
     return session
+
+
+def open_for_notes(at: Place, paths: SessionPaths) -> Session:
+    """A recorded session, open for facts about it (title, tags) and for nothing else.
+
+    No run begins and nothing is settled: whoever resumes it finds it as it was.
+    """
+    options = Options("disk", "", "", {}, None, trace=False)
+    with ExitStack() as stack:
+        lock = stack.enter_context(_lock(at, paths))
+        loaded, appender = _loaded_for_writing(at, paths, options, stack)
+        session = _session(at, paths, loaded.state, options, appender)
+        session.checkpoint_is_behind(loaded.since_checkpoint, loaded.bytes_since_checkpoint)
+        stack.pop_all()
+    session.on_close(lock.release)
+    return session
+
+
+def _loaded_for_writing(
+    at: Place, paths: SessionPaths, options: Options, stack: ExitStack
+) -> tuple[Loaded, Appender]:
+    """What a locked session holds, and its file, the torn tail sealed; `stack` closes the file."""
+    if options.sync:
+        at.layout.make_durable(paths, at.disk)
+    # Before anything is changed: a transcript of a newer version is refused here.
+    loaded = load_session(at, paths)
+    appender = Appender(paths.transcript, at.disk, sync=options.sync)
+    stack.callback(appender.close)
+    if appender.sealed is not None:
+        # A whole record that only lacked its newline is there now, or one more corrupt line.
+        loaded = load_session(at, paths)
+    return loaded, appender
 
 
 def open_fork(
@@ -195,7 +220,11 @@ def _fork_point(
 
 def _lock(at: Place, paths: SessionPaths) -> WriterLocks:
     now = Timestamps(at.clock_ns)()
-    return lock_for_writing(paths, at.disk, this_process(now, " ".join(sys.argv[:1])))
+    try:
+        return lock_for_writing(paths, at.disk, this_process(now, " ".join(sys.argv[:1])))
+    except SessionBusyError as error:
+        error.session_id = paths.session_id
+        raise
 
 
 def _project(at: Place) -> JsonObject:

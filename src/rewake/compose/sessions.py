@@ -54,7 +54,9 @@ def open_session(
     StorageError, UnreadableVersionError.
     """
     at = place(project, home)
-    options = Options(durability, model, permission_mode, dict(verify or {}), on_recorded, trace)
+    hooks = dict(verify or {})
+    cwd = str(Path(project).resolve())
+    options = Options(durability, model, permission_mode, hooks, on_recorded, trace, cwd)
     if resume is None:
         if fork or at_message is not None:
             raise UsageError(

@@ -58,6 +58,7 @@ class Waking(msgspec.Struct, frozen=True):
             raise UncertainError(
                 f"The session {session_id} has interrupted calls that no evidence settles: {names}.",
                 remedy="Look at what they left, then resume with --on-unknown tell.",
+                session_id=session_id,
             )
 
     def record(self, session: Session) -> None:

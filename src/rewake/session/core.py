@@ -258,19 +258,20 @@ class Session:
             )
             return self.record(payload).event_id
 
-    def rewind(self, target_id: str) -> str:
+    def rewind(self, target_id: str, *, usage: Usage | None = None) -> str:
         """Take the conversation back to just after the event `target_id`; files stay as they are.
 
         A model's message counts together with the answers to its calls. What followed stays in the
-        transcript as a branch of its own. Returns the id of the rewind; durable on return. Raises
-        UsageError when the event isn't in this session or one it was forked from.
+        transcript as a branch of its own. `usage` is what a summary of that cost. Returns the id of
+        the rewind; durable on return. Raises UsageError when the event isn't in this session or one
+        it was forked from.
         """
-        return self._rewind(target_id, undoes=None)
+        return self._rewind(target_id, undoes=None, usage=usage)
 
-    def _rewind(self, target_id: str, *, undoes: str | None) -> str:
+    def _rewind(self, target_id: str, *, undoes: str | None, usage: Usage | None = None) -> str:
         with self.recorder.held():
             conversation, target = self._conversation_at(target_id)
-            checkpoint = self.state.checkpoint(conversation=conversation)
+            checkpoint = self.state.checkpoint(conversation=conversation, usage=usage)
             self._rewound = conversation
             try:
                 rewind = Rewind(target.event_id, "conversation", checkpoint, undoes)

@@ -22,6 +22,7 @@ from rewake.model.events import (
     Message,
     MessageAmendment,
     Metadata,
+    Rewind,
     RunStart,
     SessionStart,
     Terminal,
@@ -124,9 +125,8 @@ class World(msgspec.Struct):
             self._metadata(payload)
         elif isinstance(payload, AgentEvent):
             self._agent(payload)
-        elif isinstance(payload, Checkpoint):
-            self.written = {}
-            self._usage(payload.usage)
+        elif isinstance(payload, Checkpoint | Rewind):
+            self._checkpoint(payload)
         elif isinstance(payload, SessionStart):
             self.project = payload.project
             self.forked_from = payload.forked_from
@@ -138,6 +138,14 @@ class World(msgspec.Struct):
             self.first_prompt = self.first_prompt or self.last_prompt
         elif message.role == "assistant":
             self._usage(message.usage)
+
+    def _checkpoint(self, payload: Checkpoint | Rewind) -> None:
+        """What summaries cost; a resume looks only at what was written after a checkpoint."""
+        if isinstance(payload, Checkpoint):
+            self.written = {}
+            self._usage(payload.usage)
+        else:
+            self._usage(payload.checkpoint.usage)
 
     def _usage(self, usage: Usage | None) -> None:
         if usage is not None:
