@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from rewake.errors import InvalidValueError, StorageError
 from rewake.model.content import (
     ContentBlock,
     File,
@@ -96,8 +97,9 @@ def _openai_user(message: ViewMessage, read_blob: ReadBlob | None) -> str | list
         return plain_text(message.content)
     parts: list[JsonObject] = []
     for block in message.content:
-        if isinstance(block, Image) and read_blob is not None:
-            url = f"data:{block.media_type};base64,{_base64(read_blob(block.sha256))}"
+        data = _image(block, read_blob)
+        if isinstance(block, Image) and data is not None:
+            url = f"data:{block.media_type};base64,{data}"
             parts.append({"type": "image_url", "image_url": {"url": url}})
         else:
             parts.append({"type": "text", "text": _as_text(block)})
@@ -134,8 +136,8 @@ def _anthropic_block(block: ContentBlock, read_blob: ReadBlob | None) -> JsonObj
         }
     if isinstance(block, Thinking):
         return {"type": "thinking", "thinking": block.text, "signature": block.signature}
-    if isinstance(block, Image) and read_blob is not None:
-        data = _base64(read_blob(block.sha256))
+    data = _image(block, read_blob)
+    if isinstance(block, Image) and data is not None:
         source = {"type": "base64", "media_type": block.media_type, "data": data}
         return {"type": "image", "source": source}
     return {"type": "text", "text": _as_text(block)}
@@ -151,7 +153,14 @@ def _as_text(block: ContentBlock) -> str:
     return "[not shown]"
 
 
-def _base64(data: bytes) -> str:
+def _image(block: ContentBlock, read_blob: ReadBlob | None) -> str | None:
+    """An image's content in base64; None where it is lost, which must not cost the whole request."""
+    if not isinstance(block, Image) or read_blob is None:
+        return None
+    try:
+        data = read_blob(block.sha256)
+    except (StorageError, InvalidValueError):
+        return None
     return base64.b64encode(data).decode("ascii")
 
 

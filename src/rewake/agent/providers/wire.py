@@ -16,6 +16,7 @@ from pydantic_ai.models import Model as PaModel
 from pydantic_core import to_jsonable_python
 
 from rewake.agent.ports import BlobPort, Reply
+from rewake.errors import InvalidValueError, StorageError
 from rewake.model.content import (
     ContentBlock,
     File,
@@ -48,7 +49,7 @@ _FINISH: Final[dict[str | None, StopReason]] = {
 def wire_messages(
     messages: Sequence[ViewMessage], model: PaModel, blobs: BlobPort
 ) -> list[pa.ModelMessage]:
-    """The view's messages as pydantic-ai's, one for one. Raises StorageError for a missing blob."""
+    """The view's messages as pydantic-ai's, one for one. A missing blob is said to be lost."""
     tool_names: dict[str, str] = {}
     mapped: list[pa.ModelMessage] = []
     for message in messages:
@@ -78,6 +79,15 @@ def _user(content: tuple[ContentBlock, ...], blobs: BlobPort) -> str | list[pa.U
 
 
 def _items(block: ResultBlock, blobs: BlobPort) -> Iterator[str | pa.BinaryContent]:
+    try:
+        yield from _contents(block, blobs)
+    except (StorageError, InvalidValueError):
+        # Lost content must not cost every request from here on.
+        name = f"file {block.name}" if isinstance(block, File) else "image"
+        yield f"[rewake] The content of this {name} is lost."
+
+
+def _contents(block: ResultBlock, blobs: BlobPort) -> Iterator[str | pa.BinaryContent]:
     match block:
         case Text():
             yield block.text
