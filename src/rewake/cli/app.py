@@ -85,7 +85,11 @@ def _function(command: table.Command) -> Callable[..., int]:
         context = values.pop("context", None)
         if is_root and context is not None and context.invoked_subcommand is not None:
             return 0
-        return run_command(command.name, table.Values(values))
+        given = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in values.items()
+        }
+        return run_command(command.name, table.Values(given))
 
     parameters = [_parameter(option) for option in command.options]
     if command.argument is not None:
@@ -110,7 +114,8 @@ def _named(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 def _parameter(option: table.Option) -> inspect.Parameter:
     if not option.flags:
         argument = typer.Argument(help=option.help, metavar=option.metavar)
-        kind: Any = str if option.is_required else str | None
+        kind: Any = list[str] if option.may_repeat else str
+        kind = kind if option.is_required else kind | None
         default = inspect.Parameter.empty if option.is_required else None
         return _named(option.name, Annotated[kind, argument], default)
     flags = list(option.flags)

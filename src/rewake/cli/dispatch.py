@@ -84,6 +84,25 @@ def _browse(values: Values) -> int:
     return browse_sessions(values.path("cwd"), everywhere=values.flag("everywhere"))
 
 
+def _title(values: Values) -> int:
+    from rewake.cli.labels import title_session
+
+    title, cwd = values.text("title"), values.path("cwd")
+    return title_session(_session(values), title, cwd, as_json=values.flag("json"))
+
+
+def _tag(values: Values) -> int:
+    from rewake.cli.labels import tag_session
+
+    return tag_session(
+        _session(values),
+        values.texts("tags"),
+        values.path("cwd"),
+        remove=values.flag("remove"),
+        as_json=values.flag("json"),
+    )
+
+
 def _search(values: Values) -> int:
     from rewake.cli.search import SearchChoices, search
 
@@ -215,6 +234,8 @@ _COMMANDS: Final[dict[str, Callable[[Values], int]]] = {
     "show": _show,
     "rewind": _rewind,
     "resolve": _resolve,
+    "title": _title,
+    "tag": _tag,
     "browse": _browse,
     "search": _search,
     "reindex": _reindex,

@@ -27,6 +27,8 @@ def session_object(shown: Shown) -> JsonObject:
     return {
         "session_id": info.session_id,
         "title": info.title,
+        "tags": info.tags,
+        "forked_from": state.world.forked_from,
         "project": info.project,
         "state": info.state,
         "created_at": info.created_at,

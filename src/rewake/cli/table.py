@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 Kind = Literal["flag", "text", "path", "integer", "number"]
-Value = str | Path | int | float | bool | None
+Value = str | Path | int | float | bool | tuple[str, ...] | None
 
 NO_VALUE: Final = ""
 """The value of an option whose value was left out."""
@@ -23,7 +23,8 @@ NO_VALUE: Final = ""
 class Option:
     """One option, or the argument of a command when `flags` is empty.
 
-    With `may_be_bare` its value may be left out. `negation` is the flag that says no to a flag that
+    With `may_be_bare` its value may be left out; `may_repeat` is for an argument that takes all that
+    is left. `negation` is the flag that says no to a flag that
     is on by default. `least` is the smallest number allowed.
     """
 
@@ -37,6 +38,7 @@ class Option:
     least: int | None = None
     hidden: bool = False
     may_be_bare: bool = False
+    may_repeat: bool = False
     is_required: bool = False
     negation: str | None = None
 
@@ -67,6 +69,11 @@ class Values:
         """A text or a choice, None where it wasn't given."""
         value = self.given.get(name)
         return value if isinstance(value, str) else None
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """All texts of an argument that may repeat."""
+        value = self.given.get(name)
+        return value if isinstance(value, tuple) else ()
 
     def path(self, name: str) -> Path | None:
         """A path, None where it wasn't given."""
@@ -300,6 +307,36 @@ Examples:
     second=Option("call", (), "text", "The call's id.", "[CALL]"),
 )
 
+TITLE: Final = Command(
+    name="title",
+    help="Give a session a title, or say the one it has.",
+    examples="""
+Examples:
+  rewake title newest "Mend the fence"
+  rewake title newest ""                      back to the beginning of the first prompt
+""",
+    options=(Option("json", ("--json",), "flag", "One object."), _CWD),
+    argument=_SESSION,
+    second=Option("title", (), "text", "The title.", "[TEXT]"),
+)
+
+TAG: Final = Command(
+    name="tag",
+    help="Tag a session, or say the tags it has.",
+    examples="""
+Examples:
+  rewake tag newest bug release-2
+  rewake tag newest bug --remove
+""",
+    options=(
+        Option("remove", ("--remove",), "flag", "Remove these tags."),
+        Option("json", ("--json",), "flag", "One object."),
+        _CWD,
+    ),
+    argument=_SESSION,
+    second=Option("tags", (), "text", "The tags.", "TAG", may_repeat=True),
+)
+
 DEMO: Final = Command(
     name="demo",
     help="See an agent killed in an edit and wake up. No key, no network.",
@@ -411,5 +448,19 @@ Examples:
 
 COMMANDS: Final = {
     command.name: command
-    for command in (SESSIONS, PATH, SHOW, REWIND, RESOLVE, BROWSE, SEARCH, REINDEX, CHECK, REPAIR, DEMO)
+    for command in (
+        SESSIONS,
+        PATH,
+        SHOW,
+        REWIND,
+        RESOLVE,
+        TITLE,
+        TAG,
+        BROWSE,
+        SEARCH,
+        REINDEX,
+        CHECK,
+        REPAIR,
+        DEMO,
+    )
 }
