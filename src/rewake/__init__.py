@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 from rewake.version import VERSION as __version__  # noqa: N811  # the name tools look for
 
 if TYPE_CHECKING:
+    from rewake.catalogue.search import SearchHit, SearchResult
+    from rewake.compose.finding import search
     from rewake.compose.place import NEWEST
     from rewake.compose.sessions import open_session, resolve, resume, sessions
     from rewake.errors import (
@@ -56,6 +58,8 @@ if TYPE_CHECKING:
     from rewake.state.view import ViewMessage
 
 _HOMES = {
+    "rewake.catalogue.search": ("SearchHit", "SearchResult"),
+    "rewake.compose.finding": ("search",),
     "rewake.compose.place": ("NEWEST",),
     "rewake.compose.sessions": ("open_session", "resolve", "resume", "sessions"),
     "rewake.errors": (
@@ -130,6 +134,8 @@ __all__ = [
     "Result",
     "ResumeState",
     "RewakeError",
+    "SearchHit",
+    "SearchResult",
     "Session",
     "SessionBusyError",
     "SessionNotFoundError",
@@ -153,6 +159,7 @@ __all__ = [
     "openai_messages",
     "resolve",
     "resume",
+    "search",
     "sessions",
 ]
 
