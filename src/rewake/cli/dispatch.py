@@ -12,6 +12,7 @@ from rewake.version import VERSION
 
 if TYPE_CHECKING:
     from rewake.cli.options import AgentChoices, Mode, OnRunning, OnUnknown, OutputFormat
+    from rewake.compose.archives import Form
 
 _NEWEST: Final = "newest"  # compose.place.NEWEST, which is slow to import
 
@@ -150,6 +151,70 @@ def _repair(values: Values) -> int:
     )
 
 
+def _export(values: Values) -> int:
+    from rewake.cli.export import export_session
+
+    return export_session(
+        _session(values),
+        values.path("output"),
+        values.path("cwd"),
+        form=cast("Form", values.text("format") or "archive"),
+        redact=values.flag("redact"),
+        as_json=values.flag("json"),
+    )
+
+
+def _import(values: Values) -> int:
+    from rewake.cli.import_ import import_archive
+
+    return import_archive(
+        values.text("file") or "",
+        values.path("cwd"),
+        new_id=values.text("as_id"),
+        as_json=values.flag("json"),
+    )
+
+
+def _delete(values: Values) -> int:
+    from rewake.cli.delete import delete_sessions
+
+    wanted = (_session(values), *values.texts("more"))
+    return delete_sessions(wanted, values.path("cwd"), as_json=values.flag("json"))
+
+
+def _trash(values: Values) -> int:
+    from rewake.cli.trash import trash
+
+    return trash(
+        values.text("action") or "list",
+        values.text("session"),
+        older_than=values.text("older_than"),
+        yes=values.flag("yes"),
+        as_json=values.flag("json"),
+    )
+
+
+def _gc(values: Values) -> int:
+    from rewake.cli.gc import Choices, gc
+
+    choices = Choices(
+        everywhere=values.flag("everywhere"),
+        older_than=values.text("older_than"),
+        quota=values.text("quota"),
+        dry_run=values.flag("dry_run"),
+        yes=values.flag("yes"),
+    )
+    return gc(values.path("cwd"), choices, as_json=values.flag("json"))
+
+
+def _stats(values: Values) -> int:
+    from rewake.cli.stats import show_stats
+
+    return show_stats(
+        values.path("cwd"), everywhere=values.flag("everywhere"), as_json=values.flag("json")
+    )
+
+
 def _demo(values: Values) -> int:
     from rewake.cli.demo import run_demo
 
@@ -241,5 +306,11 @@ _COMMANDS: Final[dict[str, Callable[[Values], int]]] = {
     "reindex": _reindex,
     "check": _check,
     "repair": _repair,
+    "export": _export,
+    "import": _import,
+    "delete": _delete,
+    "trash": _trash,
+    "gc": _gc,
+    "stats": _stats,
     "demo": _demo,
 }
