@@ -132,7 +132,9 @@ class Seeded:
             session_id = f"{old[:-8]}{number:08d}"
             directory = sessions / session_id
             directory.mkdir(mode=0o700)
-            lines = template.replace(old, session_id).replace("number 000000", f"number {number:06d}")
+            lines = template.replace(old, session_id).replace(
+                "number 000000", f"number {number:06d}"
+            )
             (directory / "transcript.jsonl").write_text(_without_checksums(lines))
 
 

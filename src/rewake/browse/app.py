@@ -8,12 +8,14 @@ with its remedy and the browser goes on.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar, Final, TypeVar
 
+from rich.theme import Theme
 from textual.app import App
 from textual.binding import Binding, BindingType
 
@@ -22,6 +24,9 @@ from rewake.compose.place import Place
 from rewake.errors import RewakeError
 from rewake.resume.listing import SessionInfo
 from rewake.screentext import clean
+
+# Rich's own puts code on black, also on a light screen.
+_MARKDOWN: Final = Theme({"markdown.code": "bold cyan", "markdown.table.header": "bold"})
 
 T = TypeVar("T")
 
@@ -66,13 +71,13 @@ class Browser(App[Choice | None]):
         *,
         everywhere: bool = False,
         picks: bool = False,
-        extras: Extras = Extras(),
+        extras: Extras | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self._has_colour = not environ.get("NO_COLOR")
         super().__init__()
         self.at = at
-        self.extras = extras
+        self.extras = extras or Extras()
         self._looks = ThreadPoolExecutor(1, "look")
         self._list = SessionsScreen(everywhere=everywhere, picks=picks)
         self._set_light(is_light=_has_light_background(environ))
@@ -81,8 +86,14 @@ class Browser(App[Choice | None]):
         """The list."""
         return self._list
 
+    def on_mount(self) -> None:
+        """Collect garbage again once the screen is there (see `run.py`)."""
+        self.console.push_theme(_MARKDOWN)
+        self.call_after_refresh(_collect_again)
+
     def on_unmount(self) -> None:
         """Nobody waits for looks any more."""
+        gc.enable()
         self._looks.shutdown(wait=False, cancel_futures=True)
 
     # --- light and dark ------------------------------------------------------------------
@@ -156,6 +167,11 @@ class Browser(App[Choice | None]):
         extra += [("d", "delete: to the trash")] if self.extras.delete is not None else []
         if not isinstance(self.screen, Help):
             self.push_screen(Help(tuple(extra)))
+
+
+def _collect_again() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def _has_light_background(environ: Mapping[str, str]) -> bool:

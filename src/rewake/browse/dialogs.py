@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
+from rich.table import Table
 from rich.text import Text
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -16,13 +17,14 @@ _HELP: Final = (
         "Sessions",
         (
             ("↑ ↓  PgUp PgDn", "move"),
-            ("/ or typing in the line above", "filter by title, prompt, tag, project, id"),
+            ("/", "filter by title, prompt, tag, project, id"),
             ("Enter", "look into the session (in the picker: choose it)"),
             ("r", "resume: go on with it in the prompt"),
             ("f", "fork: a new session that goes on from its end"),
             ("n", "name it"),
             ("g", "tags"),
             ("t", "tree of its branches"),
+            ("J K", "scroll the preview (or Shift with ↑ ↓)"),
             ("y", "copy its id"),
             ("a", "all projects, or only this one"),
             ("F5", "read the list again"),
@@ -38,13 +40,13 @@ _HELP: Final = (
             ("w", "rewind: back to just after the selected message"),
             ("u", "undo the newest rewind"),
             ("t", "tree of the branches"),
+            ("h", "also what was said before compactions"),
             ("y", "copy the id of the message"),
             ("r", "resume"),
         ),
     ),
     ("Everywhere", (("Esc", "back"), ("l", "light or dark"), ("?", "this"), ("q", "quit"))),
 )
-_KEY_COLUMNS: Final = 18
 
 
 class Ask(ModalScreen[str | None]):
@@ -110,17 +112,17 @@ class Help(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog help"):
-            yield Static(self._text())
+            yield Static(self._table())
 
-    def _text(self) -> Text:
-        text = Text()
+    def _table(self) -> Table:
+        table = Table.grid(padding=(0, 2, 0, 0))
+        table.add_column(no_wrap=True)
+        table.add_column()
         for number, (part, keys) in enumerate(_HELP):
-            text.append(("\n" if number else "") + part + "\n", "bold")
+            table.add_row(Text(("\n" if number else "") + part, "bold"), "")
             for key, meaning in (*keys, *(self._extra if number == 0 else ())):
-                text.append(f"  {key:<{_KEY_COLUMNS}} ", "cyan")
-                text.append(meaning + "\n")
-        text.rstrip()
-        return text
+                table.add_row(Text(f" {key}", "cyan"), Text(meaning))
+        return table
 
     def action_leave(self) -> None:
         """Close it."""

@@ -52,25 +52,21 @@ def title_of(info: SessionInfo) -> str:
     return one_line(info.title) or "(no prompt)"
 
 
-def head(info: SessionInfo, now: datetime) -> Group:
+def head(info: SessionInfo, now: datetime, *, with_title: bool) -> Group:
     """What a session is, above the preview."""
     mark, colour = STATE_MARKS[info.state]
     state = f"{mark} {info.state}" + (f", process {info.pid}" if info.pid is not None else "")
-    first = Text.assemble((state, colour), (f"  {age(info.updated_at, now)}", "dim"))
-    if info.tags:
-        first.append("  " + " ".join(f"#{one_line(tag)}" for tag in info.tags), "magenta")
-    counts = [f"{info.messages} messages" if info.messages is not None else ""]
-    counts += [f"{info.calls} calls" if info.calls else ""]
-    counts += [f"{info.input_tokens + info.output_tokens:,} tokens" if info.input_tokens else ""]
-    counts += [f"${info.cost_usd:.2f}" if info.cost_usd else ""]
+    facts = [age(info.updated_at, now)]
+    facts += [f"{info.messages} messages" if info.messages is not None else ""]
+    facts += [f"{info.calls} calls" if info.calls else ""]
+    facts += [f"{info.input_tokens + info.output_tokens:,} tokens" if info.input_tokens else ""]
+    facts += [f"${info.cost_usd:.2f}" if info.cost_usd else ""]
+    first = Text.assemble((state, colour), ("  " + "  ".join(filter(None, facts)), "dim"))
+    for tag in info.tags:
+        first.append(f"  #{one_line(tag)}", "magenta")
     where = one_line(info.project) + (f" ({one_line(info.branch)})" if info.branch else "")
-    lines = [
-        Text(title_of(info), "bold"),
-        first,
-        Text("  ".join(part for part in counts if part), "dim"),
-        Text(f"{where}\n{one_line(info.session_id)}", "dim"),
-    ]
-    return Group(*[line for line in lines if line.plain.strip()])
+    last = Text(f"{one_line(info.session_id)}  {where}", "dim", no_wrap=True, overflow="ellipsis")
+    return Group(Text(title_of(info), "bold"), first, last) if with_title else Group(first, last)
 
 
 def problems(found: Sequence[str]) -> RenderableType:
@@ -121,7 +117,7 @@ def draw_item(  # noqa: PLR0911  # one return a kind
             if item.call is None:
                 return Text()
             line = _call_line(item.call, unfolded=unfolded)
-            return _unfolded_call(line, item.call, diffs) if unfolded else line
+            return _unfolded_call(line, item.call, diffs) if unfolded else _one_line(line)
         case _ as unreachable:
             assert_never(unreachable)
 
@@ -137,8 +133,7 @@ def _folded(label: str, text: str, style: str, *, unfolded: bool) -> RenderableT
     if unfolded:
         return Group(Text(f"▾ {label}", style), Padding(Text(text, "dim"), (0, 0, 0, 2)))
     line = Text.assemble((f"▸ {label}", style), (f"  {fit(text[:300], 200)}", "dim"))
-    line.no_wrap, line.overflow = True, "ellipsis"
-    return line
+    return _one_line(line)
 
 
 # --- calls -----------------------------------------------------------------------------------
@@ -146,15 +141,19 @@ def _folded(label: str, text: str, style: str, *, unfolded: bool) -> RenderableT
 
 def _call_line(call: Call, *, unfolded: bool) -> Text:
     mark, colour, note = _ending(call)
-    line = Text.assemble(
+    return Text.assemble(
         ("▾ " if unfolded else "▸ ", "dim"),
         (mark + " ", colour),
         (one_line(call.name), "bold"),
         (f"  {note}" if note else "", colour),
         f"  {fit(call.about[:300], 200)}",
     )
+
+
+def _one_line(line: Text) -> RenderableType:
+    """Cut where the screen ends. In a group, because the toolkit would wrap a text of its own."""
     line.no_wrap, line.overflow = True, "ellipsis"
-    return line
+    return Group(line)
 
 
 def _ending(call: Call) -> tuple[str, str, str]:
@@ -186,7 +185,7 @@ def _unfolded_call(line: Text, call: Call, diffs: Sequence[str] | None) -> Group
         )
     if diffs is None:
         parts.append(Text("reading …", "dim italic"))
-    return Group(line, *[Padding(part, (0, 0, 0, 2)) for part in parts])
+    return Group(_one_line(line), *[Padding(part, (0, 0, 0, 2)) for part in parts])
 
 
 def _lines(text: str, lines_max: int, style: str) -> Text:

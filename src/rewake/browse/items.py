@@ -66,16 +66,25 @@ class Item:
 
 
 def items_of(
-    conversation: Conversation, calls: Mapping[str, OpenCall], *, is_running: bool
+    conversation: Conversation,
+    calls: Mapping[str, OpenCall],
+    *,
+    is_running: bool,
+    summaries: Mapping[int, str] | None = None,
 ) -> tuple[Item, ...]:
-    """All items, oldest first. `calls` are those without an end; `is_running` if somebody is at it."""
+    """All items, oldest first. `calls` are those without an end; `is_running` if somebody is at it.
+
+    `summaries` are those of compactions by the place of the entry before which each stands; without
+    them the conversation's own is the first item.
+    """
     unfinished = {(call.message_id, call.index): call for call in calls.values()}
+    if summaries is None:
+        summaries = {0: conversation.summary} if conversation.summary is not None else {}
     items: list[Item] = []
-    if conversation.summary is not None:
-        first = conversation.entries[0] if conversation.entries else None
-        message_id = first.message_id if first is not None else ""
-        items.append(Item("summary", message_id, "summary", "", conversation.summary))
-    for entry in conversation.entries:
+    for place, entry in enumerate(conversation.entries):
+        if place in summaries:
+            key = f"summary.{place}"
+            items.append(Item(key, entry.message_id, "summary", entry.timestamp, summaries[place]))
         items.extend(_items(entry, unfinished, is_running=is_running))
     return tuple(items)
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from rewake.browse.app import Browser, Choice, Extras
+import gc
+from typing import TYPE_CHECKING
+
 from rewake.compose.place import Place
 from rewake.errors import RewakeError
+
+if TYPE_CHECKING:
+    from rewake.browse.app import Browser, Choice, Extras
 
 
 class BrowserFailedError(RewakeError):
@@ -16,21 +21,36 @@ def browse(at: Place, *, everywhere: bool, extras: Extras | None = None) -> Choi
 
     Raises BrowserFailedError.
     """
-    return _result(Browser(at, everywhere=everywhere, extras=extras or Extras()))
+    return _result(_browser(at, everywhere=everywhere, extras=extras))
 
 
 def pick_session(at: Place) -> str | None:
     """The id of the session that the user picked; None for none. Raises BrowserFailedError."""
-    choice = _result(Browser(at, picks=True))
+    choice = _result(_browser(at, picks=True))
     return choice.session_id if choice is not None else None
 
 
 async def pick_session_async(at: Place) -> str | None:
     """The same inside an event loop."""
-    app = Browser(at, picks=True)
+    app = _browser(at, picks=True)
     choice = await app.run_async()
     _require_success(app)
     return choice.session_id if choice is not None else None
+
+
+def _browser(
+    at: Place, *, everywhere: bool = False, picks: bool = False, extras: Extras | None = None
+) -> Browser:
+    # Importing the toolkit and starting it is a fifth faster so; the browser enables it again.
+    gc.disable()
+    try:
+        from rewake.browse.app import Browser
+    except ImportError as error:
+        gc.enable()
+        raise BrowserFailedError(
+            f"The browser can't be started: {error}.", remedy="Install textual again."
+        ) from error
+    return Browser(at, everywhere=everywhere, picks=picks, extras=extras)
 
 
 def _result(app: Browser) -> Choice | None:

@@ -18,10 +18,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, VerticalScroll
 from textual.screen import Screen
-from textual.widgets import Footer, Input, Static
+from textual.widgets import Input, Static
 
 from rewake.browse import source
 from rewake.browse.draw import head, preview, problems
+from rewake.browse.items import Item
+from rewake.browse.key_bar import EVERYWHERE, KeyBar
 from rewake.browse.session_list import SessionList
 from rewake.errors import RewakeError
 from rewake.resume.listing import SessionInfo, tags_of
@@ -56,6 +58,8 @@ class SessionsScreen(Screen[None]):
         Binding("f5", "reload", "Reload", show=False),
         Binding("up", "move(-1)", show=False),
         Binding("down", "move(1)", show=False),
+        Binding("K,shift+up", "scroll_look(-1)", show=False),
+        Binding("J,shift+down", "scroll_look(1)", show=False),
         Binding("escape", "back", "Back", show=False),
     ]
 
@@ -80,7 +84,16 @@ class SessionsScreen(Screen[None]):
             yield SessionList(with_project=self._everywhere, widget_id="sessions")
             with VerticalScroll(id="look", can_focus=False):
                 yield Static(id="preview", markup=False)
-        yield Footer(show_command_palette=False)
+        yield KeyBar(
+            ("⏎", "Choose" if self._picks else "Open", "screen.choose"),
+            ("r", "Resume", "screen.resume"),
+            ("f", "Fork", "screen.fork"),
+            ("/", "Filter", "screen.filter"),
+            ("n", "Name", "screen.name"),
+            ("g", "Tags", "screen.tags"),
+            ("t", "Tree", "screen.tree"),
+            *EVERYWHERE,
+        )
 
     def on_mount(self) -> None:
         """Show the empty list at once; what belongs into it is read afterwards."""
@@ -165,7 +178,9 @@ class SessionsScreen(Screen[None]):
             self.run_worker(self._look(event.info), group="look", exclusive=True)
 
     async def _look(self, info: SessionInfo) -> None:
-        self._draw(head(info, datetime.now(UTC)))
+        # Where the list is above, it shows the title in all its width.
+        is_wide = self.has_class("-wide")
+        self._draw(head(info, datetime.now(UTC), with_title=is_wide))
         await asyncio.sleep(_REST_S)
         if info.problem is not None or not self.query_one("#look").display:
             return
@@ -174,19 +189,22 @@ class SessionsScreen(Screen[None]):
 
         def read() -> Group:
             talk = source.talk(browser.at, info)
-            parts: list[RenderableType] = [head(info, now)]
+            parts: list[RenderableType] = [head(info, now, with_title=is_wide)]
             if talk.problems:
                 parts.append(problems(talk.problems))
-            left_out = len(talk.items) - _PREVIEW_ITEMS
+            shown = _last_exchange(talk.items)
+            left_out = len(talk.items) - len(shown)
             if left_out > 0:
-                parts.append(Text(f"\n… {left_out:,} before; Enter shows them", "dim italic"))
-            parts.append(preview(talk.items[-_PREVIEW_ITEMS:], now, is_dark=is_dark))
+                parts.append(Text(f"\n… {left_out:,} before", "dim italic"))
+            parts.append(preview(shown, now, is_dark=is_dark))
             return Group(*parts)
 
         try:
             drawn = await browser.look(read)
         except RewakeError as error:
-            drawn = Group(head(info, now), Text(f"\n{one_line(str(error))}", "red"))
+            drawn = Group(
+                head(info, now, with_title=is_wide), Text(f"\n{one_line(str(error))}", "red")
+            )
         self._draw(drawn)
 
     def _draw(self, what: RenderableType) -> None:
@@ -207,6 +225,11 @@ class SessionsScreen(Screen[None]):
     def action_move(self, rows: int) -> None:
         """Move in the list while the filter has the focus."""
         self._list.action_move(rows)
+
+    def action_scroll_look(self, direction: int) -> None:
+        """Scroll the preview by half of its height."""
+        look = self.query_one("#look", VerticalScroll)
+        look.scroll_relative(y=direction * max(look.size.height // 2, 1), animate=False)
 
     def action_filter(self) -> None:
         """Type a filter."""
@@ -349,6 +372,13 @@ class SessionsScreen(Screen[None]):
 
         if delete is not None:
             self._with_selected(ask)
+
+
+def _last_exchange(items: tuple[Item, ...]) -> tuple[Item, ...]:
+    """The newest prompt with what came of it, as far as there is room for that."""
+    last = items[-_PREVIEW_ITEMS:]
+    prompts = (place for place in reversed(range(len(last))) if last[place].kind == "prompt")
+    return last[next(prompts, 0) :]
 
 
 def _haystack(info: SessionInfo) -> str:

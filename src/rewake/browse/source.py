@@ -17,6 +17,7 @@ from rewake.errors import StorageError
 from rewake.log.blobs import BlobStore
 from rewake.log.layout import SessionPaths
 from rewake.model.events import Change, FileChangeIntent, FileState, Intent, ToolLifecycle
+from rewake.resume.history import whole_history
 from rewake.resume.lineage import Lineage
 from rewake.resume.listing import SessionInfo
 from rewake.resume.load import conversation_at, inflate, load
@@ -53,6 +54,22 @@ def talk(at: Place, info: SessionInfo, end_id: str | None = None) -> Talk:
         loaded = load(reader, blobs)
     calls = loaded.state.world.calls
     items = items_of(loaded.state.conversation, calls, is_running=info.pid is not None)
+    return Talk(items, notes_of(loaded.damage))
+
+
+def whole_talk(at: Place, info: SessionInfo) -> Talk:
+    """The active conversation with all from before compactions. Reads the whole transcript.
+
+    Raises RewakeError.
+    """
+    paths = paths_of(info)
+    blobs = at.blobs(paths)
+    with at.lineage(paths) as reader:
+        loaded = load(reader, blobs)
+        history = whole_history(reader, blobs)
+    calls, is_running = loaded.state.world.calls, info.pid is not None
+    summaries = {found.at: found.checkpoint.summary or "" for found in history.compactions}
+    items = items_of(history.conversation, calls, is_running=is_running, summaries=summaries)
     return Talk(items, notes_of(loaded.damage))
 
 

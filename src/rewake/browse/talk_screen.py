@@ -16,11 +16,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from rewake.browse import acts, source
 from rewake.browse.draw import draw_item, problems, title_of
 from rewake.browse.items import Item
+from rewake.browse.key_bar import EVERYWHERE, KeyBar
 from rewake.browse.source import Talk
 from rewake.errors import RewakeError
 from rewake.resume.listing import SessionInfo
@@ -75,6 +76,7 @@ class TalkScreen(Screen[None]):
         Binding("w", "rewind", "Rewind here"),
         Binding("u", "undo", "Undo rewind", show=False),
         Binding("t", "tree", "Tree"),
+        Binding("h", "history", "Whole history", show=False),
         Binding("y", "copy", "Copy id", show=False),
         Binding("up,k", "move(-1)", show=False),
         Binding("down,j", "move(1)", show=False),
@@ -92,6 +94,7 @@ class TalkScreen(Screen[None]):
         self._info = info
         self._end_id = end_id
         self._message_id = message_id
+        self._is_whole = False
         self._talk = Talk(())
         self._place = -1
 
@@ -110,7 +113,15 @@ class TalkScreen(Screen[None]):
             yield Static(Text(title, no_wrap=True, overflow="ellipsis"), id="where", markup=False)
             yield Static("reading …", id="count", markup=False)
         yield VerticalScroll(id="talk", can_focus=False)
-        yield Footer(show_command_palette=False)
+        yield KeyBar(
+            ("⏎", "Unfold", "screen.fold"),
+            ("r", "Resume", "screen.resume"),
+            ("f", "Fork here", "screen.fork"),
+            ("w", "Rewind here", "screen.rewind"),
+            ("t", "Tree", "screen.tree"),
+            ("Esc", "Back", "screen.back"),
+            *EVERYWHERE,
+        )
 
     def on_mount(self) -> None:
         """Read it in the background."""
@@ -138,6 +149,8 @@ class TalkScreen(Screen[None]):
 
     def _reader(self, end_id: str | None) -> Callable[[], Talk]:
         at, info = self.browser.at, self._info
+        if self._is_whole and end_id is None:
+            return lambda: source.whole_talk(at, info)
         return lambda: source.talk(at, info, end_id)
 
     def _first_place(self) -> int | None:
@@ -273,6 +286,13 @@ class TalkScreen(Screen[None]):
     def action_copy(self) -> None:
         """Copy the id of the message."""
         self._at_message(self.browser.copy)
+
+    def action_history(self) -> None:
+        """Also what was said before compactions, or only what the model still has."""
+        block = self.selected
+        self._message_id = block.item.message_id if block is not None else None
+        self._is_whole = not self._is_whole
+        self._read()
 
     def action_tree(self) -> None:
         """See the branches."""

@@ -11,11 +11,12 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.screen import Screen
-from textual.widgets import Footer, Static, Tree
+from textual.widgets import Static, Tree
 from textual.widgets.tree import TreeNode
 
 from rewake.browse import source
 from rewake.browse.draw import title_of
+from rewake.browse.key_bar import EVERYWHERE, KeyBar
 from rewake.browse.lanes import Lane, Lanes
 from rewake.browse.talk_screen import TalkScreen
 from rewake.errors import RewakeError
@@ -44,8 +45,6 @@ class TreeScreen(Screen[None]):
     """Choose a branch or a prompt to look at."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "noop", "Look"),
-        Binding("space", "noop", "Fold"),
         Binding("escape,left", "back", "Back"),
     ]
 
@@ -64,7 +63,12 @@ class TreeScreen(Screen[None]):
             yield Static(Text(title, no_wrap=True, overflow="ellipsis"), id="where", markup=False)
             yield Static("reading …", id="count", markup=False)
         yield Branches("", id="branches")
-        yield Footer(show_command_palette=False)
+        yield KeyBar(
+            ("⏎", "Look", "screen.look"),
+            ("Space", "Fold", "screen.fold"),
+            ("Esc", "Back", "screen.back"),
+            *EVERYWHERE,
+        )
 
     def on_mount(self) -> None:
         """Read it in the background."""
@@ -116,8 +120,13 @@ class TreeScreen(Screen[None]):
         """Back to where it was opened from."""
         self.dismiss(None)
 
-    def action_noop(self) -> None:
-        """The tree has these keys; they stand here to be named at the bottom."""
+    def action_look(self) -> None:
+        """Look at what is selected."""
+        self.query_one(Branches).action_select_cursor()
+
+    def action_fold(self) -> None:
+        """Fold or unfold what is selected."""
+        self.query_one(Branches).action_toggle_node()
 
 
 def _add_lane(parent: TreeNode[Spot], lane: Lane, end_id: str | None, now: datetime) -> int:

@@ -79,8 +79,20 @@ def remember(catalogue: Catalogue, read: Iterable[tuple[Found, Summary]]) -> Non
             "INSERT INTO sessions (key, size, mtime_ns, summary) VALUES (?, ?, ?, ?)"
             " ON CONFLICT (key) DO UPDATE SET size = excluded.size,"
             " mtime_ns = excluded.mtime_ns, summary = excluded.summary",
-            [(item.key, item.size, item.mtime_ns, _encode(summary)) for item, summary in read],
+            [
+                (item.key, item.size, item.mtime_ns, encoded)
+                for item, summary in read
+                if (encoded := _encoded(summary)) is not None
+            ],
         )
+
+
+def _encoded(summary: Summary) -> bytes | None:
+    """None where a text has a lone surrogate: such a session is read each time it is listed."""
+    try:
+        return _encode(summary)
+    except UnicodeEncodeError:
+        return None
 
 
 def take_notes(catalogue: Catalogue, home: Path) -> None:
