@@ -123,9 +123,10 @@ class Branching:
                 return None
             summary, usage = found
         self.agent.session.rewind(target, usage=usage)
+        self._tell_where()
         if summary:
             self.agent.session.user(_LEFT + summary, source="rewake")
-        self._tell_where()
+            self.reporter.note("The model is given the summary of what was left.")
         return draft
 
     async def _target(self, wanted: str | None) -> tuple[str | None, str]:
