@@ -156,11 +156,11 @@ say("done")
     assert writer.hear() == "open"
     (path,) = home.glob("projects/*/sessions/s/transcript.jsonl")
     seen = 0
-    reads = 0
-    while writer.process.poll() is None or reads < 2:
+    ended = False
+    while not ended:
+        ended = writer.process.poll() is not None  # so that one more look follows the end
         with Transcript(path) as reader:
             found = list(reader.forward())
-        reads += 1
         # The last item may be a write that is happening right now; everything before is an event.
         whole = found if found and isinstance(found[-1], Event) else found[:-1]
         assert all(isinstance(item, Event) for item in whole)

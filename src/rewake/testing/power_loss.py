@@ -38,6 +38,8 @@ from rewake.testing.power_loss_images import crash_states
 from rewake.testing.power_loss_session import HOME, SESSION_ID, Mark
 
 _DISK_BYTES: Final = 24 << 20  # what the journal and the workload need
+_BLOCK_BYTES: Final = 4096
+_BACKUP_BLOCK: Final = 1024  # where the second group begins
 _TOOLS: Final = ("mkfs.ext4", "e2fsck", "mount", "umount", "unshare")
 _EXAMPLES_MAX: Final = 10
 _MEMORY: Final = "/dev/shm"  # noqa: S108  # a private directory is made in it
@@ -105,7 +107,12 @@ def _record(where: Path, options: Options) -> tuple[bytes, list[Record], bytes]:
     image, device_log, device = where / "image", where / "log", where / "device"
     with image.open("wb") as file:
         file.truncate(_DISK_BYTES)
-    subprocess.run(["mkfs.ext4", "-q", "-b", "4096", "-J", "size=4", image], check=True)
+    groups = [
+        "-g",
+        str(_BACKUP_BLOCK),
+    ]  # small ones, so that even this disk has a second superblock
+    command = ["mkfs.ext4", "-q", "-b", str(_BLOCK_BYTES), *groups, "-J", "size=4", str(image)]
+    subprocess.run(command, check=True)
     base = image.read_bytes()
     device.mkdir()
     with (
@@ -172,7 +179,8 @@ def _mounted(image: Path, where: Path, options: str = "") -> Iterator[None]:
     command = ["mount", "-t", "ext4", "-o", wanted, str(image), str(where)]
     if subprocess.run(command, capture_output=True, check=False).returncode != 0:
         # A superblock torn between its sectors; a boot would mend it from its copy, too.
-        subprocess.run(["e2fsck", "-y", image], capture_output=True, check=False)
+        backup = ["-b", str(_BACKUP_BLOCK), "-B", str(_BLOCK_BYTES)]
+        subprocess.run(["e2fsck", "-y", *backup, str(image)], capture_output=True, check=False)
         subprocess.run(command, check=True)
     try:
         yield
