@@ -19,7 +19,8 @@ def run(images: int, unsynced: str = "nothing") -> dict[str, Any]:
     command = [sys.executable, "-m", "rewake.testing.power_loss", "--json"]
     options = ["--images", str(images), "--unsynced", unsynced]
     done = subprocess.run([*command, *options], capture_output=True, text=True, check=False)
-    assert done.returncode in {0, 1} and done.stdout, done.stderr
+    assert done.returncode in {0, 1}, done.stderr
+    assert done.stdout, done.stderr
     report: dict[str, Any] = json.loads(done.stdout)
     assert report["images"] == images
     return report
