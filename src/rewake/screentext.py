@@ -11,6 +11,8 @@ import unicodedata
 from datetime import UTC, datetime
 from typing import Final
 
+from rewake.state.text import boundary
+
 _SEQUENCE: Final = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor movements
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # window titles, links, device strings
@@ -64,7 +66,7 @@ def fit(text: str, columns: int) -> str:
         used += _columns(char)
         if used > columns:
             break
-    return text[:end].rstrip() + "…"
+    return text[: boundary(text, end)].rstrip() + "…"
 
 
 def age(timestamp: str, now: datetime) -> str:

@@ -9,7 +9,11 @@ from typing import Any, Final
 _SURROGATES: Final = re.compile("[\ud800-\udfff]")
 _REPLACEMENT: Final = "\ufffd"
 _ASCII_SPACE: Final = b"\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f"  # and the blank: what str.split folds
-_JOINERS: Final = "\u200d\ufe0f\ufe0e"
+_JOINER: Final = "\u200d"
+# What has no category of a mark and still belongs to the character before it: the joiner, skin
+# tones, tags (flags of regions), and the vowels and finals of decomposed Hangul.
+_ATTACHED: Final = re.compile("[\u200d\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\u1160-\u11ff]")
+_FLAG_HALF: Final = re.compile("[\U0001f1e6-\U0001f1ff]")
 # Providers' tokenizers give about 4 bytes of English a token and 3 bytes of CJK (one character);
 # 3 never underestimates by much, and an overestimate only compacts a little early.
 _BYTES_PER_TOKEN: Final = 3
@@ -54,10 +58,7 @@ def clip(text: str, bytes_max: int) -> str:
     if folded.isascii():
         return folded[: max(bytes_max - 3, 0)] + "…"
     kept = encoded[: max(bytes_max - 3, 0)].decode("utf-8", "ignore")
-    rest = folded[len(kept) : len(kept) + 1]
-    if (rest and _continues(rest)) or kept.endswith("\u200d"):
-        kept = _without_last_cluster(kept)
-    return kept + "…"
+    return folded[: boundary(folded, len(kept))] + "…"
 
 
 def _fold_space(text: str) -> str:
@@ -69,15 +70,29 @@ def _fold_space(text: str) -> str:
     return " ".join(text.split())
 
 
-def _continues(char: str) -> bool:
-    return char in _JOINERS or unicodedata.combining(char) != 0
+def boundary(text: str, end: int) -> int:
+    """The greatest place up to `end` at which `text` can be cut without breaking a character.
 
-
-def _without_last_cluster(text: str) -> str:
-    end = len(text)
-    while end > 0:
+    An approximation of UAX #29 that knows marks, emoji sequences and flags.
+    """
+    while 0 < end < len(text) and _is_inside(text, end):
         end -= 1
-        joined = _continues(text[end]) or (end > 0 and text[end - 1] == "\u200d")
-        if not joined:
-            break
-    return text[:end]
+    return end
+
+
+def _is_inside(text: str, end: int) -> bool:
+    char = text[end]
+    if char.isascii():
+        return False
+    if text[end - 1] == _JOINER or _ATTACHED.match(char) is not None:
+        return True
+    if unicodedata.category(char).startswith("M"):
+        return True
+    return _FLAG_HALF.match(char) is not None and _flag_halves_before(text, end) % 2 == 1
+
+
+def _flag_halves_before(text: str, end: int) -> int:
+    start = end
+    while start > 0 and _FLAG_HALF.match(text[start - 1]):
+        start -= 1
+    return end - start
