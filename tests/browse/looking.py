@@ -52,7 +52,7 @@ async def looking(
 ) -> AsyncIterator[Reader]:
     """The browser with somebody at it."""
     app = Browser(seeded.at, environ=options.pop("environ", {}), **options)
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=size, notifications=True) as pilot:
         yield Reader(app, pilot)
 
 

@@ -75,7 +75,8 @@ class Browser(App[Choice | None]):
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self._has_colour = not environ.get("NO_COLOR")
-        super().__init__()
+        # Only with the terminal's own colours does the toolkit leave out all of them.
+        super().__init__(ansi_color=None if self._has_colour else True)
         self.at = at
         self.extras = extras or Extras()
         self._looks = ThreadPoolExecutor(1, "look")

@@ -111,7 +111,7 @@ class SessionList(ScrollView, can_focus=True):
         if self.with_project and columns >= _PROJECT_COLUMNS_MIN:
             where = fit(one_line(info.project).rsplit("/", 1)[-1], columns // 5)
         room = max(columns - 3 - len(tail), 4)
-        tags = fit(tags, room // 3) if tags else ""
+        tags = fit(tags, room // 2) if tags else ""
         used = (width(tags) + 1 if tags else 0) + (width(where) + 2 if where else 0)
         title = fit(title_of(info), max(room - used, 4))
         row = Text.assemble((f" {mark} ", colour), title, no_wrap=True, end="")

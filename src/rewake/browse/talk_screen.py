@@ -116,8 +116,8 @@ class TalkScreen(Screen[None]):
         yield KeyBar(
             ("⏎", "Unfold", "screen.fold"),
             ("r", "Resume", "screen.resume"),
-            ("f", "Fork here", "screen.fork"),
-            ("w", "Rewind here", "screen.rewind"),
+            ("f", "Fork", "screen.fork"),
+            ("w", "Rewind", "screen.rewind"),
             ("t", "Tree", "screen.tree"),
             ("Esc", "Back", "screen.back"),
             *EVERYWHERE,
@@ -219,13 +219,19 @@ class TalkScreen(Screen[None]):
             await self._scroll.mount(*self._blocks(last + 1, last + 1 + _WINDOW))
         self._select(place)
 
-    async def action_page(self, pages: int) -> None:
+    def action_page(self, pages: int) -> None:
         """A screen up or down; the selection comes along."""
+        # What was drawn just now has its place only after the next refresh.
+        self.call_after_refresh(self._page, pages)
+
+    async def _page(self, pages: int) -> None:
         scroll, drawn = self._scroll, self._drawn
         if not drawn:
             return
         before = scroll.scroll_offset.y
-        scroll.scroll_relative(y=pages * max(scroll.size.height - 2, 1), animate=False)
+        scroll.scroll_relative(
+            y=pages * max(scroll.size.height - 2, 1), animate=False, immediate=True
+        )
         if scroll.scroll_offset.y == before:
             await self._go(drawn[-1 if pages > 0 else 0].place + pages)
             return
