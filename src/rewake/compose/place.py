@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Final
 
 from rewake.catalogue.listing import list_sessions
-from rewake.errors import SessionNotFoundError
+from rewake.errors import SessionNotFoundError, StorageError
 from rewake.log.blobs import BlobStore
-from rewake.log.disk import Disk
+from rewake.log.disk import Disk, storage_error
 from rewake.log.layout import Layout, SessionPaths, default_home, project_root
 from rewake.log.scan import Transcript
 from rewake.model.ids import IdGenerator
@@ -79,13 +79,28 @@ def find_session(at: Place, wanted: str) -> SessionPaths:
 
 
 def _newest(at: Place) -> SessionPaths:
-    found = newest_first(at.layout.sessions(at.root))
+    unreadable: list[StorageError] = []
+
+    def note(path: Path, error: OSError) -> None:
+        unreadable.append(storage_error(error, path, "read"))
+
+    found = newest_first(at.layout.sessions(at.root, on_problem=note))
+    if not found and unreadable:
+        raise unreadable[0]
     if not found:
         raise SessionNotFoundError(
             f"The project {at.root} has no session yet.",
             remedy="Start one, or list those of all projects with `rewake sessions --all`.",
         )
-    return found[0][0]
+    # One that ended before its first line was written is nothing to go on with.
+    return next((paths for paths, _ in found if not _is_empty(paths)), found[0][0])
+
+
+def _is_empty(paths: SessionPaths) -> bool:
+    try:
+        return paths.transcript.stat().st_size == 0
+    except OSError:
+        return False  # whoever opens it is told what is wrong with it
 
 
 def _by_title(at: Place, wanted: str, not_found: SessionNotFoundError) -> SessionPaths:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rewake.errors import SessionNotFoundError, UsageError
+from rewake.errors import SessionNotFoundError, StorageError, UsageError
 from rewake.log.disk import Disk, storage_error
 from rewake.log.git import main_root
 from rewake.log.project import (
@@ -290,12 +291,16 @@ class Layout:
     def find(self, wanted: str, root: Path | None = None) -> SessionPaths:
         """The session with this id or with this unique beginning of one.
 
-        Looks in the project at `root`, or in all. Raises SessionNotFoundError with the candidates.
+        Looks in the project at `root`, or in all. Raises SessionNotFoundError with the candidates,
+        StorageError when it is there and can't be read.
         """
         problems: list[str] = []
+        unreadable: list[StorageError] = []
 
         def note(path: Path, error: OSError) -> None:
             problems.append(f"{path} can't be read ({error.strerror})")
+            if path.name == _TRANSCRIPT:
+                unreadable.append(storage_error(error, path, "read"))
 
         matches = []
         for paths in self._sessions(root, wanted, note) if wanted else ():
@@ -304,6 +309,8 @@ class Layout:
             matches.append(paths)
         if len(matches) == 1:
             return matches[0]
+        if unreadable and not matches:
+            raise unreadable[0]
         candidates = tuple(sorted(paths.session_id for paths in matches))
         raise _not_found(wanted, candidates, problems)
 
@@ -327,7 +334,9 @@ def _not_found(
 
 def _is_file(path: Path, on_problem: Problem | None) -> bool:
     try:
-        return path.is_file()
+        return stat.S_ISREG(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
     except OSError as error:
         if on_problem is None:
             raise
