@@ -112,4 +112,6 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def plain_text(blocks: tuple[ContentBlock, ...] | tuple[ResultBlock, ...]) -> str:
     """The text blocks joined by newlines; other blocks have no text."""
+    if len(blocks) == 1 and type(blocks[0]) is Text:
+        return blocks[0].text  # nearly always, and this runs for every event
     return "\n".join([block.text for block in blocks if isinstance(block, Text)])

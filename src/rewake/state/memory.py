@@ -12,7 +12,7 @@ import msgspec
 
 from rewake.model.content import plain_text
 from rewake.model.events import Outcome, Resolution, Result, Todo, Verification
-from rewake.state.text import clip, estimate_tokens, valid_unicode
+from rewake.state.text import clip, estimate_tokens, head, valid_unicode
 
 TOKENS_MAX: Final = 2000
 _GOAL_BYTES_MAX: Final = 400
@@ -52,7 +52,7 @@ class SessionMemory(msgspec.Struct):
 
     def prompt(self, event_id: str, text: str) -> None:
         """A user's prompt is the current goal."""
-        self.goal = Item(clip(text, _GOAL_BYTES_MAX), event_id)
+        self.goal = Item(head(text, _GOAL_BYTES_MAX), event_id)
 
     def remember(self, section: Section, event_id: str, text: str) -> None:
         """Add an item; the oldest of a full section is only counted from then on."""
@@ -106,7 +106,7 @@ class SessionMemory(msgspec.Struct):
     def _render(self, completed: list[Item], decisions: list[Item], failed: list[Item]) -> str:
         parts: list[str] = []
         if self.goal is not None:
-            parts.append(f"Current goal: {self.goal.text}")
+            parts.append(f"Current goal: {clip(self.goal.text, _GOAL_BYTES_MAX)}")
         parts.extend(self._open_todos())
         if self.verification is not None:
             state = "passed" if self.verification.passed else "failed"

@@ -61,6 +61,11 @@ def clip(text: str, bytes_max: int) -> str:
     return folded[: boundary(folded, len(kept))] + "…"
 
 
+def head(text: str, bytes_max: int) -> str:
+    """As much of `text` as `clip` looks at: what is clipped only when it is shown costs little now."""
+    return text[: 4 * bytes_max + 1]
+
+
 def _fold_space(text: str) -> str:
     # Most text has single blanks only, and to see that costs a third of splitting it.
     if text.isascii() and "  " not in text:

@@ -28,7 +28,7 @@ from rewake.model.events import (
     Terminal,
     ToolLifecycle,
 )
-from rewake.state.text import clip
+from rewake.state.text import clip, head
 
 _PROMPT_BYTES_MAX: Final = 200  # a title's worth
 _ENDED: Final = frozenset({"completed", "failed", "resolved"})
@@ -83,10 +83,20 @@ class World(msgspec.Struct):
     metadata: JsonObject = {}
     usage: Usage = Usage()
     messages: int = 0
-    first_prompt: str = ""
-    last_prompt: str = ""
+    first_prompt_head: str = ""
+    last_prompt_head: str = ""
     terminal: Terminal | None = None
     updated_at: str = ""
+
+    @property
+    def first_prompt(self) -> str:
+        """The beginning of the first prompt that says something."""
+        return clip(self.first_prompt_head, _PROMPT_BYTES_MAX)
+
+    @property
+    def last_prompt(self) -> str:
+        """The beginning of the newest prompt."""
+        return clip(self.last_prompt_head, _PROMPT_BYTES_MAX)
 
     @property
     def title(self) -> str:
@@ -134,8 +144,9 @@ class World(msgspec.Struct):
     def _message(self, message: Message) -> None:
         self.messages += 1
         if message.role == "user" and not message.source:
-            self.last_prompt = clip(plain_text(message.content), _PROMPT_BYTES_MAX)
-            self.first_prompt = self.first_prompt or self.last_prompt
+            self.last_prompt_head = head(plain_text(message.content), _PROMPT_BYTES_MAX)
+            if not self.first_prompt_head or self.first_prompt_head.isspace():
+                self.first_prompt_head = self.last_prompt_head
         elif message.role == "assistant":
             self._usage(message.usage)
 
