@@ -13,6 +13,7 @@ from rewake.agent.permissions import Answer, PermissionMode, Permissions, Questi
 from rewake.agent.ports import Model, Tool, ToolContext
 from rewake.agent.prompt import system_prompt
 from rewake.agent.tools import builtin_tools
+from rewake.compose.files import track_files
 from rewake.session.core import Session
 from rewake.settings.load import Settings
 
@@ -42,6 +43,7 @@ def build_agent(
     tools: tuple[Tool, ...] | None = None,
 ) -> Loop:
     """The loop over `session`, ready to run. `tools` default to the built-in ones."""
+    track_files(session, observer.on_notice)
     given = settings.permissions
     permissions = Permissions(
         options.permission_mode or given.mode or "default", given.allow, given.deny, options.ask

@@ -12,7 +12,10 @@ from pathlib import Path
 from typing import Literal
 
 from rewake.archive.project_lock import ForksLock, WriterLocks, lock_for_writing
+import msgspec
+
 from rewake.catalogue.notes import note_session
+from rewake.compose.files import finish_rewind, settle_tracked
 from rewake.compose.place import Place
 from rewake.compose.waking import load_session, open_calls, wake
 from rewake.errors import SessionBusyError, StorageError, UsageError
@@ -120,11 +123,20 @@ def open_existing(at: Place, paths: SessionPaths, asked: Asked, options: Options
         session = _session(at, paths, loaded.state, options, appender, recorded_as=recorded_as)
         session.checkpoint_is_behind(loaded.since_checkpoint, loaded.bytes_since_checkpoint)
         stack.callback(session.close)
-        session.resumed = waking.resume_state(paths.session_id)
         if loaded.newest is None:
             session.record(SessionStart(project=_project(at)))
         session.record(options.run(at, loaded.state.world.generation + 1))
+        waking = msgspec.structs.replace(
+            waking,
+            settlements=settle_tracked(
+                at, paths, at.blobs(paths, durable=options.sync), waking.calls, waking.settlements
+            ),
+        )
         waking.record(session)
+        session.resumed = waking.resume_state(paths.session_id)
+        notice = finish_rewind(session)
+        if notice is not None:
+            session.resumed = msgspec.structs.replace(session.resumed, notices=(notice,))
         session.commit()
         stack.pop_all()
     session.on_close(lock.release)

@@ -41,8 +41,8 @@ class BlobStore:
 
     def __init__(self, directory: Path, disk: Disk, *, durable: bool) -> None:
         self.directory = directory
-        self._disk = disk
-        self._durable = durable
+        self.disk = disk
+        self.durable = durable
         self._settled: set[str] = set()
 
     def path(self, sha256: str) -> Path:
@@ -101,15 +101,15 @@ class BlobStore:
 
     def _make_durable(self, path: Path) -> None:
         """Who wrote it may have been told not to sync."""
-        if self._durable:
-            self._disk.sync_file(path)
-            self._disk.sync_directory(path.parent)
+        if self.durable:
+            self.disk.sync_file(path)
+            self.disk.sync_directory(path.parent)
 
     def _write(self, path: Path, data: bytes) -> None:
-        self._disk.make_directory(path.parent, sync=self._durable)
+        self.disk.make_directory(path.parent, sync=self.durable)
         compressed: bytes = _zstd().compress(data, _LEVEL)
         crash_point("before_write_blob")
-        self._disk.write_atomic(path, compressed, sync=self._durable)
+        self.disk.write_atomic(path, compressed, sync=self.durable)
         crash_point("after_write_blob")
 
 

@@ -132,6 +132,19 @@ def _remedy(number: int | None) -> str:
     return "Check the disk; what was acknowledged before is kept, and the session can be resumed."
 
 
+def _sync_file_system(descriptor: int) -> bool:
+    """Linux's `syncfs`, which the standard library lacks; False where there is none."""
+    import ctypes
+
+    call = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    if call is None:
+        return False
+    if call(descriptor) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return True
+
+
 # --- the disk --------------------------------------------------------------------------------
 
 
@@ -182,6 +195,15 @@ class Disk:
         descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def sync_file_system(self, path: Path) -> None:
+        """When this returns, everything on the file system of `path` survives a power loss."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if not _sync_file_system(descriptor):
+                os.sync()
         finally:
             os.close(descriptor)
 

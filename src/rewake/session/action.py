@@ -95,6 +95,7 @@ class Action:
             )
         intent = self.session.frozen_intent(self.intent)
         self._intent = intent
+        self._prepare_tracking(intent)
         # A call that only reads can be repeated at will, so its intent needs no sync of its own.
         self.session.record(
             self._phase("started", intent=intent), barrier=not isinstance(intent, ReadOnlyIntent)
@@ -139,9 +140,32 @@ class Action:
                 remedy="Call complete or fail once.",
             )
         only_reads = self._intent is None or isinstance(self._intent, ReadOnlyIntent)
+        outcome = self._with_changes(outcome)
         phase = self._phase(status, outcome=outcome, result=result)
         self.session.record(phase, barrier=not only_reads)
         self.state = "ended"
+
+    @property
+    def is_tracked(self) -> bool:
+        """Whether the call may change files that its intent doesn't name."""
+        return not isinstance(self._intent, ReadOnlyIntent | FileChangeIntent | None)
+
+    def _prepare_tracking(self, intent: Intent) -> None:
+        tracker = self.session.tracker
+        if tracker is None:
+            return
+        if self.is_tracked:
+            tracker.before()
+        elif isinstance(intent, FileChangeIntent):
+            tracker.expect(self.call_id, intent.changes)
+
+    def _with_changes(self, outcome: Outcome | None) -> Outcome | None:
+        tracker = self.session.tracker
+        if tracker is None or self.state != "started":
+            return outcome
+        if self.is_tracked:
+            return tracker.after(outcome or Outcome())
+        return tracker.made(outcome) if outcome is not None else None
 
     def _intended_outcome(self) -> Outcome | None:
         if isinstance(self._intent, FileChangeIntent):

@@ -23,6 +23,7 @@ from rewake.model.content import (
     plain_text,
 )
 from rewake.model.events import (
+    Change,
     Checkpoint,
     Event,
     FileChangeIntent,
@@ -31,6 +32,7 @@ from rewake.model.events import (
     Message,
     Metadata,
     OtherIntent,
+    Outcome,
     Rewind,
     StateTransition,
     StopReason,
@@ -61,6 +63,23 @@ class Blobs(Protocol):
     def get(self, sha256: str) -> bytes: ...
 
 
+class FileTracker(Protocol):
+    """Finds what calls do to files (`rewake.files`); calls come one after the other.
+
+    `before` and `after` stand around a call that may change anything: what was there before is
+    durable when `before` returns, and `after` returns the outcome with what was changed added to it.
+    `expect` is told of a call that says what it will change, `made` of what it did change.
+    """
+
+    def before(self) -> None: ...
+
+    def after(self, outcome: Outcome) -> Outcome: ...
+
+    def expect(self, call_id: str, changes: Sequence[Change]) -> None: ...
+
+    def made(self, outcome: Outcome) -> Outcome: ...
+
+
 class Growing(Protocol):
     """The file behind the recorder, as far as its size matters."""
 
@@ -72,7 +91,7 @@ class ResumeState(msgspec.Struct, frozen=True):
 
     `pending` calls had been asked for and never started; `uncertain` ones were interrupted, each
     with its verdict and evidence. `damage` lists what could not be read, `terminal` why the run
-    before ended (None: it was cut off).
+    before ended (None: it was cut off). `notices` are sentences about what else was put right.
     """
 
     session_id: str
@@ -84,6 +103,7 @@ class ResumeState(msgspec.Struct, frozen=True):
     summary: str | None
     terminal: Terminal | None
     damage: tuple[Damage, ...]
+    notices: tuple[str, ...] = ()
 
 
 class Session:
@@ -118,6 +138,7 @@ class Session:
         self.state = state
         self.blobs = blobs
         self.resumed: ResumeState | None = None
+        self.tracker: FileTracker | None = None
         self._boot_id = boot_id
         self._verify = verify or {}
         self._closing: list[Callable[[], None]] = []
@@ -268,13 +289,45 @@ class Session:
         """
         return self._rewind(target_id, undoes=None, usage=usage)
 
-    def _rewind(self, target_id: str, *, undoes: str | None, usage: Usage | None = None) -> str:
+    def record_files_rewind(
+        self,
+        target_id: str,
+        changes: Sequence[Change],
+        conflicts: Sequence[Change] = (),
+        *,
+        conversation_id: str | None = None,
+        undoes: str | None = None,
+    ) -> str:
+        """Record that files went back to how they were at `target_id`: they have, before this.
+
+        With `conversation_id` the conversation goes back to that event, too. Returns the id of the
+        rewind; durable on return.
+        """
+        went = Rewind(
+            target_id, "files", self.state.checkpoint(), undoes, tuple(changes), tuple(conflicts)
+        )
+        if conversation_id is None:
+            return self.record(went).event_id
+        return self._rewind(conversation_id, undoes=undoes, files=went)
+
+    def _rewind(
+        self,
+        target_id: str,
+        *,
+        undoes: str | None,
+        usage: Usage | None = None,
+        files: Rewind | None = None,
+    ) -> str:
         with self.recorder.held():
             conversation, target = self._conversation_at(target_id)
             checkpoint = self.state.checkpoint(conversation=conversation, usage=usage)
             self._rewound = conversation
             try:
                 rewind = Rewind(target.event_id, "conversation", checkpoint, undoes)
+                if files is not None:
+                    rewind = msgspec.structs.replace(
+                        rewind, scope="both", changes=files.changes, conflicts=files.conflicts
+                    )
                 return self.record(rewind).event_id
             finally:
                 # Where nothing was recorded, the next event must not be taken for the rewind.
@@ -288,7 +341,7 @@ class Session:
         """
         with self.recorder.held():
             self.recorder.flush()
-            with self._reader() as reader:
+            with self.reader() as reader:
                 found = newest_rewind(reader)
             if found is None:
                 raise UsageError("Nothing was rewound in this session.", remedy="There is no undo.")
@@ -297,10 +350,11 @@ class Session:
 
     def _conversation_at(self, target_id: str) -> tuple[Conversation, Event]:
         self.recorder.flush()
-        with self._reader() as reader:
+        with self.reader() as reader:
             return conversation_at(reader, self.blobs, target_id)
 
-    def _reader(self) -> Lineage:
+    def reader(self) -> Lineage:
+        """A reader over the transcript and those it was forked from; close it, flush before."""
         if self._lineage is None:
             raise UsageError(
                 "A session that is kept in memory only can't be rewound.",
@@ -396,6 +450,7 @@ class Session:
             read_blob=self.blobs.get,
             by="action",
         )
+        settlement = self._with_changes(action, settlement)
         said = f"{type(error).__name__}: {error}"
         evidence = {**settlement.resolution.evidence, "exception": said}
         told = f"The call was cut short by {said}\n{plain_text(settlement.result.content)}"
@@ -404,6 +459,15 @@ class Session:
             resolution=msgspec.structs.replace(settlement.resolution, evidence=evidence),
             result=msgspec.structs.replace(settlement.result, content=(Text(told),)),
         )
+
+    def _with_changes(self, action: Action, settlement: Settlement) -> Settlement:
+        if self.tracker is None:
+            return settlement
+        if action.is_tracked:
+            outcome = self.tracker.after(settlement.outcome)
+        else:
+            outcome = self.tracker.made(settlement.outcome)
+        return msgspec.structs.replace(settlement, outcome=outcome)
 
     # --- reading -----------------------------------------------------------------------------
 

@@ -157,6 +157,9 @@ class World(msgspec.Struct):
             self._usage(payload.usage)
         else:
             self._usage(payload.checkpoint.usage)
+            for change in payload.changes:
+                # Taken back on purpose: that it isn't there any more is no loss.
+                self.written.pop(change.path, None)
 
     def _usage(self, usage: Usage | None) -> None:
         if usage is not None:

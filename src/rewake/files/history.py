@@ -1,0 +1,265 @@
+"""The file history of a session, from its transcript alone.
+
+The rules kept here: the world's clock counts, so what a branch changed that was left later counts as
+well, in the order of the file; a fork has its origin's changes up to where it started, by reference;
+and nothing is kept that the events don't say, so any number of readers find the same.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from rewake.files.names import same_content
+from rewake.model.events import (
+    AgentEvent,
+    Change,
+    Event,
+    FileChangeIntent,
+    FileState,
+    Message,
+    Rewind,
+    RunStart,
+    SessionStart,
+    ToolLifecycle,
+)
+from rewake.resume.chain import path_of
+from rewake.resume.lineage import Lineage
+from rewake.resume.load import BlobReader, inflate
+
+_DOUBTFUL: Final = frozenset({"partial", "unknown"})
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """What one event says was changed. `doubtful`: it may have happened, wholly or in part."""
+
+    event_id: str
+    session_id: str
+    changes: tuple[tuple[bytes, Change], ...]
+    tool_name: str = ""
+    call_id: str = ""
+    doubtful: bool = False
+    not_covered: tuple[str, ...] = ()
+
+
+class Folded(msgspec.Struct, frozen=True):
+    """A path over a stretch of history: what it was, and what the agent left.
+
+    `mixed`: somebody else changed it between two changes of the agent, so that going back would take
+    that along. `doubtful`: whether the last change happened isn't known.
+    """
+
+    path: bytes
+    before: FileState
+    after: FileState
+    first_id: str
+    last_id: str
+    mixed: bool = False
+    doubtful: bool = False
+
+
+def recorded(
+    reader: Lineage,
+    blobs: BlobReader,
+    *,
+    root: Path | None = None,
+    after: str = "",
+    until: str = "",
+) -> Iterator[Recorded]:
+    """Every event with changes in file order, those of origins first.
+
+    Only events after the id `after` and up to `until` (inclusive), where given. With `root`, paths of
+    a project that has moved since are those at its root now. Events that can't be read are skipped:
+    `rewake check` reports them.
+    """
+    if reader.origin is not None and reader.is_inherited(after or "0"):
+        above = reader.ancestor()
+        if above is not None:
+            end = min(filter(None, (until, reader.origin.event_id)))
+            yield from recorded(above, blobs, root=root, after=after, until=end)
+    moved = _Moved(root)
+    started: dict[str, FileChangeIntent] = {}
+    seen: set[str] = set()
+    for item in reader.forward():
+        if not isinstance(item, Event) or item.event_id in seen:
+            continue
+        if until and item.event_id > until:
+            break
+        if item.event_type not in _RELEVANT:
+            continue
+        seen.add(item.event_id)
+        event, _ = inflate(item, blobs)
+        moved.hear(event)
+        found = _changes(event, started)
+        if found is not None and event.event_id > after:
+            yield _placed(found, moved)
+
+
+_RELEVANT: Final = frozenset({"session", "run", "tool_lifecycle", "rewind", "agent"})
+
+
+def _changes(event: Event, started: dict[str, FileChangeIntent]) -> Recorded | None:
+    payload = event.payload
+    if isinstance(payload, Rewind):
+        return _record(event, payload.changes, tool_name="rewind")
+    if isinstance(payload, AgentEvent):
+        return _record(event, payload.changes, tool_name=payload.agent_type or "agent")
+    if not isinstance(payload, ToolLifecycle):
+        return None
+    call_id = payload.call_id or event.event_id
+    if payload.status == "started":
+        if isinstance(payload.intent, FileChangeIntent):
+            started[call_id] = payload.intent
+        return None
+    if payload.status == "requested":
+        return None
+    intent = started.pop(call_id, None)
+    outcome = payload.outcome
+    made = outcome.changes if outcome is not None else ()
+    missed = outcome.details.get("not_covered") if outcome is not None else None
+    verdict = payload.resolution.verdict if payload.resolution is not None else None
+    doubtful = verdict in _DOUBTFUL and intent is not None and not made
+    if doubtful and intent is not None:
+        made = intent.changes
+    return _record(
+        event, made, tool_name=payload.tool_name, call_id=call_id, doubtful=doubtful, missed=missed
+    )
+
+
+def _record(
+    event: Event,
+    changes: Iterable[Change],
+    *,
+    tool_name: str,
+    call_id: str = "",
+    doubtful: bool = False,
+    missed: object = None,
+) -> Recorded | None:
+    placed = []
+    for change in changes:
+        try:
+            placed.append((path_of(change), change))
+        except ValueError:
+            continue  # a damaged path names no file
+    told = tuple(_sentences(missed))
+    if not placed and not told:
+        return None
+    return Recorded(
+        event.event_id, event.session_id, tuple(placed), tool_name, call_id, doubtful, told
+    )
+
+
+def _sentences(missed: object) -> Iterator[str]:
+    for item in missed if isinstance(missed, list) else ():
+        if isinstance(item, dict):
+            paths = item.get("paths")
+            listed = ", ".join(map(str, paths)) if isinstance(paths, list) else ""
+            yield f"{item.get('reason', '')}: {listed}"
+
+
+class _Moved:
+    """Where the project was when an event was written, if it isn't there any more."""
+
+    def __init__(self, root: Path | None) -> None:
+        self._root = root
+        self._from: bytes | None = None
+
+    def hear(self, event: Event) -> None:
+        """A run says where it works."""
+        payload = event.payload
+        if self._root is None or not isinstance(payload, RunStart | SessionStart):
+            return
+        told = payload.cwd if isinstance(payload, RunStart) else payload.project.get("root")
+        if isinstance(told, str) and told:
+            there = Path(told)
+            self._from = None if there == self._root or there.exists() else os.fsencode(there)
+
+    def place(self, path: bytes) -> bytes:
+        """The path where the project is now."""
+        if self._from is None or self._root is None or not path.startswith(self._from + b"/"):
+            return path
+        return os.fsencode(self._root) + path[len(self._from) :]
+
+
+def _placed(found: Recorded, moved: _Moved) -> Recorded:
+    changes = tuple((moved.place(path), change) for path, change in found.changes)
+    return msgspec.structs.replace(found, changes=changes)
+
+
+# --- folding ---------------------------------------------------------------------------------
+
+
+def fold(events: Iterable[Recorded]) -> dict[bytes, Folded]:
+    """Per path: the state before its first change and after its last one.
+
+    A path that is again what it was stays listed, since somebody may have changed it since.
+    """
+    folded: dict[bytes, Folded] = {}
+    for event in events:
+        for path, change in event.changes:
+            known = folded.get(path)
+            if known is None:
+                folded[path] = Folded(
+                    *(path, change.before, change.after, event.event_id, event.event_id),
+                    doubtful=event.doubtful,
+                )
+                continue
+            folded[path] = Folded(
+                path,
+                known.before,
+                change.after,
+                known.first_id,
+                event.event_id,
+                known.mixed or not _follows(known, change),
+                event.doubtful,
+            )
+    return folded
+
+
+def _follows(known: Folded, change: Change) -> bool:
+    """Whether a change began with what the agent had left."""
+    if same_content(known.after, change.before):
+        return True
+    return known.doubtful and same_content(known.before, change.before)
+
+
+def changes_since(
+    reader: Lineage, blobs: BlobReader, message_id: str, *, root: Path | None = None
+) -> dict[bytes, Folded]:
+    """What has been changed after a message (any event), whatever became of its branch."""
+    return fold(recorded(reader, blobs, root=root, after=message_id))
+
+
+def user_messages(reader: Lineage) -> list[tuple[str, str]]:
+    """The messages that people wrote, with their time: each is a point to which files can go back."""
+    found: list[tuple[str, str]] = []
+    above = reader.ancestor()
+    if above is not None and reader.origin is not None:
+        end = reader.origin.event_id
+        found = [point for point in user_messages(above) if point[0] <= end]
+    found.extend(
+        (item.event_id, item.timestamp)
+        for item in reader.forward()
+        if isinstance(item, Event) and _is_prompt(item)
+    )
+    return found
+
+
+def _is_prompt(event: Event) -> bool:
+    payload = event.payload
+    if event.event_type != "message":
+        return False
+    return not isinstance(payload, Message) or (payload.role == "user" and not payload.source)
+
+
+def paths_changed(reader: Lineage, blobs: BlobReader, *, root: Path | None = None) -> set[bytes]:
+    """Every path that the session has ever changed."""
+    return {path for event in recorded(reader, blobs, root=root) for path, _ in event.changes}
+
+
+FindOther = Callable[[set[bytes], str], dict[bytes, tuple[str, FileState]]]
+"""Who else changed paths after an event: session id and what it left, by path."""
