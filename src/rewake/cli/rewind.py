@@ -6,7 +6,8 @@ from pathlib import Path
 
 from rewake.cli.jsonout import to_json
 from rewake.cli.terminal import say
-from rewake.compose.sessions import open_session
+from rewake.compose.opening import open_for_notes
+from rewake.compose.place import find_session, place
 from rewake.errors import UsageError
 
 
@@ -15,17 +16,19 @@ def rewind_session(
 ) -> int:
     """Go back, and say how to take that back; returns the exit status.
 
+    Nothing else changes: no run begins, and calls that were interrupted wait for a resume.
+
     Raises UsageError when the message isn't there, SessionBusyError, SessionNotFoundError.
     """
     if undo == (to is not None):
         raise UsageError(
             "Where to go back to isn't clear.", remedy="Give either --to MESSAGE or --undo."
         )
-    with open_session(cwd or ".", resume=session, trace=False) as opened:
+    at = place(cwd or ".")
+    with open_for_notes(at, find_session(at, session)) as opened:
         rewind_id = opened.undo_rewind() if to is None else opened.rewind(to)
         session_id = opened.session_id
         messages = len(opened.messages)
-        opened.terminal("interrupted")
     if as_json:
         done = {"session_id": session_id, "rewind_id": rewind_id, "messages": messages}
         say(to_json(done))

@@ -144,7 +144,7 @@ def open_existing(at: Place, paths: SessionPaths, asked: Asked, options: Options
 
 
 def open_for_notes(at: Place, paths: SessionPaths) -> Session:
-    """A recorded session, open for facts about it (title, tags) and for nothing else.
+    """A recorded session, open for a fact about it (a title, tags, a rewind) and for nothing else.
 
     No run begins and nothing is settled: whoever resumes it finds it as it was.
     """

@@ -1,0 +1,86 @@
+"""`rewake rewind`, `show --tree`, `resolve`, and resuming at a message or in a fork."""
+
+from __future__ import annotations
+
+from tests.cli.shell import Shell, call, texts, turn
+
+
+def conversation(shell: Shell) -> tuple[str, list[str]]:
+    """The model of a session `s` of two turns, and the ids of its messages."""
+    model = shell.script(turn("Red."), turn("Green."), turn("Blue."))
+    shell.run("-p", "one", "--model", model, "--session-id", "s")
+    shell.run("-p", "two", "-r", "s")
+    return model, [one["id"] for one in shell.run("show", "s", "--json").json["messages"]]
+
+
+def said(shell: Shell, session: str = "s") -> list[str]:
+    return [text for _, text in texts(shell.run("show", session, "--json").json["messages"])]
+
+
+def test_a_rewind_leaves_a_branch_that_can_be_taken_up_again(shell: Shell) -> None:
+    _, ids = conversation(shell)
+    back = shell.run("rewind", "s", "--to", ids[1], "--json").json
+    assert (back["session_id"], back["messages"]) == ("s", 2)
+    assert said(shell) == ["one", "Red."]
+    shown = shell.run("show", "s", "--json").json
+    assert (shown["state"], shown["runs"]) == ("done", 2)
+    left, active = shell.run("show", "s", "--tree", "--json").json["branches"]
+    assert (left["is_active"], left["last_text"], left["forked_at"]) == (False, "Green.", ids[1])
+    assert active["is_active"]
+    tree = shell.run("show", "s", "--tree").out
+    assert f"rewake rewind s --to {left['leaf_id']}" in tree
+    assert "--undo" in shell.run("rewind", "s", "--undo").out
+    assert said(shell) == ["one", "Red.", "two", "Green."]
+    for wrong in ((), ("--undo", "--to", ids[0]), ("--to", "nowhere")):
+        assert shell.run("rewind", "s", *wrong).code == 2
+
+
+def test_a_rewind_leaves_interrupted_calls_to_the_resume(shell: Shell) -> None:
+    (shell.project / "a.txt").write_text("before\n")
+    edit = call("Edit", file_path="a.txt", old_string="before", new_string="after")
+    model = shell.script(turn("", call("Read", file_path="a.txt")), turn("", edit), turn("Done."))
+    shell.killed_at(
+        "after_replace_target:1",
+        *("-p", "Edit", "--model", model, "--session-id", "s", "--permission-mode", "bypass"),
+    )
+    first = shell.run("show", "s", "--json").json["messages"][0]["id"]
+    assert shell.run("rewind", "s", "--to", first).code == 0
+    done = shell.run("-p", "and?", "-r", "s", "--json")
+    assert done.code == 0
+    assert [one["verdict"] for one in done.json["uncertain_actions"]] == ["applied"]
+
+
+def test_resuming_at_a_message_and_in_a_fork(shell: Shell) -> None:
+    _, ids = conversation(shell)
+    origin = shell.transcript("s").read_bytes()
+    fork = shell.run(
+        *("-p", "three", "-r", "s", "--fork-session", "--session-id", "f"),
+        *("--resume-session-at", ids[0], "--json"),
+    )
+    assert (fork.code, fork.json["session_id"]) == (0, "f")
+    assert said(shell, "f")[:2] == ["one", "three"]
+    assert shell.transcript("s").read_bytes() == origin
+    shell.run("-p", "three", "-r", "s", "--resume-session-at", ids[1])
+    assert said(shell) == ["one", "Red.", "three", "Green."]
+    assert shell.transcript("s").read_bytes().startswith(origin)
+    assert shell.run("-p", "x", "--fork-session").code == 2
+
+
+def test_a_person_says_what_became_of_a_call(shell: Shell) -> None:
+    (shell.project / "a.txt").write_text("before\n")
+    edit = call("Edit", file_path="a.txt", old_string="before", new_string="after")
+    model = shell.script(turn("", call("Read", file_path="a.txt")), turn("", edit), turn("Done."))
+    shell.killed_at(
+        "before_replace_target:1",
+        *("-p", "Edit", "--model", model, "--session-id", "s", "--permission-mode", "bypass"),
+    )
+    (shell.project / "a.txt").write_text("somebody else was here\n")
+    stopped = shell.run("-p", "", "-r", "s", "--on-unknown", "stop", "--json")
+    assert (stopped.code, stopped.json["session_id"]) == (8, "s")
+    waiting = shell.run("resolve", "s", "--json")
+    assert waiting.code == 8
+    (one,) = waiting.json["calls"]
+    resolved = shell.run("resolve", "s", one["call_id"], "--as", "applied", "--json")
+    assert resolved.json["verdict"] == "applied"
+    assert shell.run("resolve", "s").code == 0
+    assert shell.run("resolve", "s", one["call_id"], "--as", "applied").code == 2
