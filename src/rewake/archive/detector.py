@@ -65,7 +65,8 @@ _PRIVATE_KEY: Final = re.compile(
 )
 _PRIVATE_KEY_CUT: Final = re.compile(
     # Without its end, as in an output that was cut: what follows in lines of base64.
-    r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----(?:(?:\\n|[\r\n])+[A-Za-z0-9+/=:, -]{16,})*"
+    r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
+    r"(?:(?:\\n|[\r\n])+(?:[A-Za-z0-9+/=]{16,}|(?:Proc-Type|DEK-Info|Version|Comment): [^\r\n]*))*"
 )
 _PRIVATE_KEY_HINT: Final = "PRIVATE KEY"
 # The library's keyword detector needs one of these (lower case) in a line, and a quote.
@@ -180,8 +181,7 @@ class Detector:
         """The secrets in order, none overlapping another; of two the one that begins first counts."""
         found = [*self._find_known(text), *self._find_forms(text)]
         if _PRIVATE_KEY_HINT in text:
-            found.extend(_spans(_PRIVATE_KEY, text, "Private Key"))
-            found.extend(_spans(_PRIVATE_KEY_CUT, text, "Private Key"))
+            found.extend(_private_keys(text))
         if _VARIABLE_HINT.search(text):
             found.extend(
                 Found(*match.span(2), "Environment Variable") for match in _VARIABLE.finditer(text)
@@ -223,6 +223,13 @@ class Detector:
             for secret in self._keyword.analyze_string(line):
                 if not self._is_no_password(secret, line):
                     yield from _occurrences(line, secret, "Password")
+
+
+def _private_keys(text: str) -> Iterator[Found]:
+    whole = [match.span() for match in _PRIVATE_KEY.finditer(text)]
+    begun = {start for start, _ in whole}
+    cut = (match.span() for match in _PRIVATE_KEY_CUT.finditer(text) if match.start() not in begun)
+    return (Found(start, end, "Private Key") for start, end in (*whole, *cut))
 
 
 def _may_hold(kind: str, text: str) -> bool:

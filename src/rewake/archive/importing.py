@@ -10,6 +10,7 @@ The rules kept here:
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -157,6 +158,7 @@ def import_session(
     here = _existing(layout, session_id)
     if here is not None:
         _require_same(checked, here, rename)
+        layout.make_durable(here, disk)  # an earlier import may have failed in its last sync
         return _report(checked, here, "already_here")
     _require_space(checked, home)
     project = layout.create_project(root, disk, sync=True)
@@ -168,17 +170,24 @@ def import_session(
             _unpack(checked, staging, BlobStore(paths.blobs, disk, durable=True), disk, rename)
             crash_point("before_appear")
             disk.make_directory(paths.directory.parent)
-            disk.rename(staging, paths.directory)
+            _appear(staging, paths, disk)
             crash_point("after_appear")
             disk.sync_directory(paths.directory.parent)
             disk.sync_directory(staging.parent)
         except OSError as error:
-            if paths.transcript.exists():
-                raise _taken(session_id) from error  # another import was faster
             raise storage_error(error, staging, "import into") from error
         finally:
             shutil.rmtree(staging, ignore_errors=True)
     return _report(checked, paths, "imported")
+
+
+def _appear(staging: Path, paths: SessionPaths, disk: Disk) -> None:
+    try:
+        disk.rename(staging, paths.directory)
+    except OSError as error:
+        if error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
+            raise _taken(paths.session_id) from error  # another import was faster
+        raise
 
 
 def _existing(layout: Layout, session_id: str) -> SessionPaths | None:

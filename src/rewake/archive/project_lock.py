@@ -65,13 +65,18 @@ class ProjectLock:
 
     def release(self) -> None:
         """Harmless when called twice."""
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            self._disk.close(descriptor)
+        try:
+            if self._descriptor >= 0:
+                # A child that was just forked may still have a copy that it is about to close.
+                self._disk.lock(self._descriptor, fcntl.LOCK_UN)
+        finally:
+            self.abandon_after_fork()
 
     def abandon_after_fork(self) -> None:
         """Close the child's copy; the parent keeps its lock."""
-        self.release()
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            self._disk.close(descriptor)
 
 
 class ForksLock(ProjectLock):

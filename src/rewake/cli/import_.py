@@ -31,7 +31,7 @@ def _sentences(done: Imported, root: Path) -> list[str]:
         return [f"The session {name} is here already; nothing was changed."]
     lines = [f"Imported {name} ({amount(done.size)}) into {clean(str(root))}."]
     if done.redacted:
-        lines.append(f"{done.redacted} secrets had been taken out when it was exported.")
+        lines.append(f"Secrets were taken out of {done.redacted} places when it was exported.")
     if done.recorded_root and done.recorded_root != str(root):
         lines.append(
             f"It was recorded in {one_line(done.recorded_root)}: paths in its conversation are those."
