@@ -55,8 +55,8 @@ class Placer:
             try:
                 with _entered(path) as directory:
                     os.fsync(directory)
-            except FileNotFoundError:
-                continue  # removed by a later step
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # removed or replaced by a later step
         self._touched.clear()
 
     def _make_parents(self, parent: bytes) -> None:

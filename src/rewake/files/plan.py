@@ -130,7 +130,8 @@ def make_plan(
         for path, one in sorted(folded.items())
         if not wanted_paths or any(is_below(path, limit) for limit in wanted_paths)
     ]
-    steps = [_step(one, has_blob) for one in chosen]
+    coming = {one.path for one in chosen if one.before.kind == "directory"}
+    steps = [_step(one, has_blob, coming) for one in chosen]
     doubtful = {
         step.path: folded[step.path].first_id for step in steps if step.why in {"changed", "mixed"}
     }
@@ -138,29 +139,66 @@ def make_plan(
     steps = [_named(step, known) for step in steps]
     if force:
         steps = [_forced(step) for step in steps]
+    steps = _without_place(steps)
     return RewindPlan(target_id, tuple(_directories(steps)), not_covered)
 
 
-def _step(one: Folded, has_blob: Callable[[str], bool]) -> Step:
-    def conflict(why: Why, actual: FileState) -> Step:
-        return Step(one.path, "conflict", actual, one.before, one.after, why)
-
-    parent = os.path.dirname(one.path)
-    if os.path.realpath(parent) != parent:
-        return conflict("leads_elsewhere", FileState())
+def _step(one: Folded, has_blob: Callable[[str], bool], coming: set[bytes]) -> Step:
     try:
-        actual = observe(one.path)
+        actual = _actual(one.path, coming)
     except OSError:
-        return conflict("unreadable", FileState())
+        return Step(one.path, "conflict", FileState(), one.before, one.after, "unreadable")
+    if actual is None:
+        return Step(one.path, "conflict", FileState(), one.before, one.after, "leads_elsewhere")
     if same(actual, one.before):
         return Step(one.path, "unchanged", actual, one.before, one.after)
-    if one.before.kind == "file" and (one.before.sha256 is None or not has_blob(one.before.sha256)):
-        return conflict("missing_content", actual)
+    why = _why(one, actual, has_blob)
+    act = "conflict" if why else _act(actual, one.before)
+    return Step(one.path, act, actual, one.before, one.after, why)
+
+
+def _actual(path: bytes, coming: set[bytes]) -> FileState | None:
+    """What is at a path; None where a link on the way leads elsewhere. Raises OSError.
+
+    Nothing is there, for now, where the way leads through a link in whose place a directory comes
+    back.
+    """
+    parent = os.path.dirname(path)
+    if os.path.realpath(parent) == parent:
+        return observe(path)
+    link = parent
+    while os.path.realpath(os.path.dirname(link)) != os.path.dirname(link):
+        link = os.path.dirname(link)
+    return FileState() if link in coming else None
+
+
+def _why(one: Folded, actual: FileState, has_blob: Callable[[str], bool]) -> Why:
+    """Why a path can't simply go back; empty where it can."""
+    before = one.before
+    if before.kind == "file" and (before.sha256 is None or not has_blob(before.sha256)):
+        return "missing_content"
     if one.mixed:
-        return conflict("mixed", actual)
-    if not same(actual, one.after):
-        return conflict("changed", actual)
-    return Step(one.path, _act(actual, one.before), actual, one.before, one.after)
+        return "mixed"
+    return "" if same(actual, one.after) else "changed"
+
+
+def _without_place(steps: list[Step]) -> list[Step]:
+    """Where a directory doesn't come back, what was in it can't either."""
+    kept = [
+        step.path
+        for step in steps
+        if step.act == "conflict"
+        and step.wanted.kind == "directory"
+        and step.actual.kind != "directory"
+    ]
+    if not kept:
+        return steps
+    return [
+        msgspec.structs.replace(step, act="conflict", why="leads_elsewhere")
+        if step.act == "create" and any(is_below(step.path, path) for path in kept)
+        else step
+        for step in steps
+    ]
 
 
 def _act(actual: FileState, wanted: FileState) -> Act:
