@@ -12,8 +12,8 @@ from tests.browse.seed import Seeded
 
 import rewake
 from rewake.browse import acts
-from rewake.browse.app import Choice, Extras
-from rewake.errors import StorageError
+from rewake.browse.app import Choice
+from rewake.compose.archives import trash
 from rewake.resume.listing import SessionInfo
 
 
@@ -30,7 +30,7 @@ def test_a_session_is_named_and_stays_done(seeded: Seeded) -> None:
             await reader.sees("1 session")
             await reader.press("n")
             await reader.sees("Title of this session")
-            await reader.press(*(["backspace"] * 20), *"Garden", "enter")
+            await reader.press("home", "ctrl+k", *"Garden", "enter")
             await reader.sees("✓ Garden")
 
     run(story())
@@ -146,34 +146,43 @@ def test_resume_and_the_picker_leave_with_the_session(seeded: Seeded) -> None:
     run(story())
 
 
-def test_export_and_delete_exist_where_the_caller_can_do_them(seeded: Seeded) -> None:
-    seeded.say("Keep me")
-    asked: list[str] = []
-
-    def export(info: SessionInfo) -> str:
-        asked.append(f"export {info.title}")
-        return "out.zip"
-
-    def delete(info: SessionInfo) -> None:
-        asked.append(f"delete {info.title}")
-        raise StorageError("The disk is full.", path="", remedy="Make room.")
+def test_a_session_is_exported_to_a_file_that_is_not_there_yet(
+    seeded: Seeded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeded.say("Keep me", "**Kept.**")
+    monkeypatch.chdir(seeded.root)
 
     async def story() -> None:
         async with looking(seeded, LARGE) as reader:
             await reader.sees("1 session")
-            await reader.press("x", "d")
-        assert asked == []
-        async with looking(seeded, LARGE, extras=Extras(export, delete)) as reader:
-            await reader.sees("1 session")
-            await reader.press("x")
-            await reader.sees("Exported to out.zip")
-            await reader.press("d")
-            await reader.sees("It goes to the trash.")
-            await reader.press("y")
-            await reader.sees("The disk is full. Make room.")
+            for expected in ("Exported to", "is there already"):
+                await reader.press("x")
+                await reader.sees("Export to")
+                await reader.press("home", "ctrl+k", *"out.md", "enter")
+                await reader.sees(expected)
 
     run(story())
-    assert asked == ["export Keep me", "delete Keep me"]
+    assert "**Kept.**" in (seeded.root / "out.md").read_text()
+
+
+def test_a_session_goes_to_the_trash_only_when_that_was_confirmed(seeded: Seeded) -> None:
+    session_id = seeded.say("Throw me away")
+
+    async def story() -> None:
+        async with looking(seeded, LARGE) as reader:
+            await reader.sees("1 session")
+            await reader.press("d")
+            await reader.sees("It goes to the trash")
+            await reader.press("n")
+            await reader.pilot.pause()
+            assert only(seeded).session_id == session_id
+            await reader.press("d")
+            await reader.sees("It goes to the trash")
+            await reader.press("y")
+            await reader.sees("No sessions in this project yet.")
+
+    run(story())
+    assert [entry.session_id for entry in trash(home=seeded.home)] == [session_id]
 
 
 def test_the_key_bar_can_be_clicked(seeded: Seeded) -> None:

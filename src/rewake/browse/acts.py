@@ -1,19 +1,20 @@
-"""What the browser changes: titles, tags, rewinds and forks, each through an open session.
+"""What the browser does to sessions: titles, tags, rewinds, forks, exports and the trash.
 
-The rules kept here: a session is open only for the moment of the change; afterwards it is at rest as
-it was before, so a finished session that gets a title is still a finished one; and a session that
-somebody else writes is left alone (SessionBusyError names the holder).
+The rules kept here: a label says something about a session and does nothing to it; a session is open
+only for the moment of a change, and afterwards at rest again; and one that somebody else writes is
+left alone (SessionBusyError names the holder).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from rewake.browse.source import paths_of
+from rewake.compose.opening import open_for_notes
 from rewake.compose.place import Place
 from rewake.compose.sessions import open_session
+from rewake.errors import UsageError
 from rewake.resume.listing import SessionInfo
 from rewake.session.core import Session
 
@@ -23,14 +24,14 @@ _INTERRUPTED: Final = "interrupted"
 
 def rename(at: Place, info: SessionInfo, title: str) -> None:
     """Give a title; an empty one lets the first prompt be it again. Durable on return."""
-    with _writing(at, info) as session:
+    with open_for_notes(at, paths_of(info)) as session:
         session.metadata(title=title.strip() or None)
 
 
 def set_tags(at: Place, info: SessionInfo, tags: tuple[str, ...]) -> None:
     """Replace the tags. Durable on return."""
-    with _writing(at, info) as session:
-        session.metadata(tags=list(tags) or None)
+    with open_for_notes(at, paths_of(info)) as session:
+        session.metadata(tags=list(dict.fromkeys(tags)) or None)
 
 
 def rewind(at: Place, info: SessionInfo, message_id: str) -> None:
@@ -38,14 +39,16 @@ def rewind(at: Place, info: SessionInfo, message_id: str) -> None:
 
     Files stay as they are. Durable on return.
     """
-    with _writing(at, info) as session:
+    with _opened(at, info) as session:
         session.rewind(message_id)
+        session.terminal(_INTERRUPTED)
 
 
 def undo_rewind(at: Place, info: SessionInfo) -> None:
     """Go back to where the newest rewind left. Durable on return."""
-    with _writing(at, info) as session:
+    with _opened(at, info) as session:
         session.undo_rewind()
+        session.terminal(_INTERRUPTED)
 
 
 def fork(at: Place, info: SessionInfo, message_id: str | None) -> str:
@@ -65,14 +68,33 @@ def fork(at: Place, info: SessionInfo, message_id: str | None) -> str:
         return session.session_id
 
 
-@contextmanager
-def _writing(at: Place, info: SessionInfo) -> Iterator[Session]:
-    with open_session(
-        _project(at, info), resume=info.session_id, home=at.home, trace=False
-    ) as session:
-        found = session.resumed.terminal if session.resumed is not None else None
-        yield session
-        session.terminal(found.reason if found is not None else _INTERRUPTED)
+def export(at: Place, info: SessionInfo, output: str) -> str:
+    """Write the session to a file, without the secrets that were found; says what was written.
+
+    A name that ends in `.md` gets Markdown, one in `.json` ATIF, any other an archive. Durable on
+    return. Raises UsageError where there is such a file already.
+    """
+    from rewake.compose import archives
+
+    target = Path(output).expanduser()
+    if target.exists():
+        raise UsageError(f"{target} is there already.", remedy="Give another name.")
+    forms: dict[str, archives.Form] = {".md": "markdown", ".json": "atif"}
+    form = forms.get(target.suffix, "archive")
+    done = archives.export(info.session_id, target, form=form, project=at.root, home=at.home)
+    secrets = sum(done.redacted.values())
+    return f"Exported to {done.path}; secrets taken out: {secrets}. Look before you share it."
+
+
+def delete(at: Place, info: SessionInfo) -> None:
+    """Move the session to the trash; forks of it keep their history. Durable on return."""
+    from rewake.compose.archives import delete_session
+
+    delete_session(at, paths_of(info))
+
+
+def _opened(at: Place, info: SessionInfo) -> Session:
+    return open_session(_project(at, info), resume=info.session_id, home=at.home, trace=False)
 
 
 def _project(at: Place, info: SessionInfo) -> Path:

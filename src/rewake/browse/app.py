@@ -22,7 +22,6 @@ from textual.binding import Binding, BindingType
 from rewake.browse.sessions_screen import SessionsScreen
 from rewake.compose.place import Place
 from rewake.errors import RewakeError
-from rewake.resume.listing import SessionInfo
 from rewake.screentext import clean
 
 # Rich's own puts code on black, also on a light screen.
@@ -38,18 +37,6 @@ class Choice:
     """What the user left the browser for: to go on with this session."""
 
     session_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Extras:
-    """What a caller can do with a session besides; a key exists only for what there is.
-
-    `export` writes the session somewhere and says where, `delete` moves it to the trash. Both raise
-    RewakeError.
-    """
-
-    export: Callable[[SessionInfo], str] | None = None
-    delete: Callable[[SessionInfo], None] | None = None
 
 
 class Browser(App[Choice | None]):
@@ -71,14 +58,12 @@ class Browser(App[Choice | None]):
         *,
         everywhere: bool = False,
         picks: bool = False,
-        extras: Extras | None = None,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         self._has_colour = not environ.get("NO_COLOR")
         # Only with the terminal's own colours does the toolkit leave out all of them.
         super().__init__(ansi_color=None if self._has_colour else True)
         self.at = at
-        self.extras = extras or Extras()
         self._looks = ThreadPoolExecutor(1, "look")
         self._list = SessionsScreen(everywhere=everywhere, picks=picks)
         self._set_light(is_light=_has_light_background(environ))
@@ -164,10 +149,8 @@ class Browser(App[Choice | None]):
         """Show the keys."""
         from rewake.browse.dialogs import Help
 
-        extra = [("x", "export")] if self.extras.export is not None else []
-        extra += [("d", "delete: to the trash")] if self.extras.delete is not None else []
         if not isinstance(self.screen, Help):
-            self.push_screen(Help(tuple(extra)))
+            self.push_screen(Help())
 
 
 def _collect_again() -> None:

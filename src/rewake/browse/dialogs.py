@@ -26,6 +26,8 @@ _HELP: Final = (
             ("t", "tree of its branches"),
             ("J K", "scroll the preview (or Shift with ↑ ↓)"),
             ("y", "copy its id"),
+            ("x", "export it to a file"),
+            ("d", "delete: to the trash"),
             ("a", "all projects, or only this one"),
             ("F5", "read the list again"),
         ),
@@ -106,10 +108,6 @@ class Help(ModalScreen[None]):
         Binding("escape,q,question_mark,enter", "leave", "Close")
     ]
 
-    def __init__(self, extra: tuple[tuple[str, str], ...]) -> None:
-        super().__init__()
-        self._extra = extra
-
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog help"):
             yield Static(self._table())
@@ -120,7 +118,7 @@ class Help(ModalScreen[None]):
         table.add_column()
         for number, (part, keys) in enumerate(_HELP):
             table.add_row(Text(("\n" if number else "") + part, "bold"), "")
-            for key, meaning in (*keys, *(self._extra if number == 0 else ())):
+            for key, meaning in keys:
                 table.add_row(Text(f" {key}", "cyan"), Text(meaning))
         return table
 

@@ -75,10 +75,14 @@ def problems(found: Sequence[str]) -> RenderableType:
 
 
 def preview(items: Iterable[Item], now: datetime, *, is_dark: bool) -> Group:
-    """Items for a glance: long ones cut, calls folded."""
+    """Items for a glance: long ones cut, calls folded and close together."""
     parts: list[RenderableType] = []
+    is_after_call = False
     for item in items:
-        parts.extend((Text(), draw_item(item, now, is_dark=is_dark, chars_max=_PREVIEW_CHARS_MAX)))
+        if not (is_after_call and item.kind == "call"):
+            parts.append(Text())
+        parts.append(draw_item(item, now, is_dark=is_dark, chars_max=_PREVIEW_CHARS_MAX))
+        is_after_call = item.kind == "call"
     return Group(*parts)
 
 

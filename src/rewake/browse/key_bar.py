@@ -18,6 +18,8 @@ EVERYWHERE: tuple[Key, ...] = (("?", "Keys", "app.keys"), ("q", "Quit", "app.lea
 class KeyBar(Static):
     """Names keys on one line, as many as there is room for."""
 
+    auto_links = False  # the keys keep their colours
+
     def __init__(self, *keys: Key) -> None:
         text = Text(no_wrap=True, overflow="ellipsis")
         for key, label, action in keys:

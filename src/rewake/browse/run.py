@@ -9,19 +9,19 @@ from rewake.compose.place import Place
 from rewake.errors import RewakeError
 
 if TYPE_CHECKING:
-    from rewake.browse.app import Browser, Choice, Extras
+    from rewake.browse.app import Browser, Choice
 
 
 class BrowserFailedError(RewakeError):
     """The browser couldn't start or has stopped at an error, which it has shown."""
 
 
-def browse(at: Place, *, everywhere: bool, extras: Extras | None = None) -> Choice | None:
+def browse(at: Place, *, everywhere: bool) -> Choice | None:
     """Browse until the user leaves; what to go on with, None for nothing.
 
     Raises BrowserFailedError.
     """
-    return _result(_browser(at, everywhere=everywhere, extras=extras))
+    return _result(_browser(at, everywhere=everywhere))
 
 
 def pick_session(at: Place) -> str | None:
@@ -38,9 +38,7 @@ async def pick_session_async(at: Place) -> str | None:
     return choice.session_id if choice is not None else None
 
 
-def _browser(
-    at: Place, *, everywhere: bool = False, picks: bool = False, extras: Extras | None = None
-) -> Browser:
+def _browser(at: Place, *, everywhere: bool = False, picks: bool = False) -> Browser:
     # Importing the toolkit and starting it is a fifth faster so; the browser enables it again.
     gc.disable()
     try:
@@ -50,7 +48,7 @@ def _browser(
         raise BrowserFailedError(
             f"The browser can't be started: {error}.", remedy="Install textual again."
         ) from error
-    return Browser(at, everywhere=everywhere, picks=picks, extras=extras)
+    return Browser(at, everywhere=everywhere, picks=picks)
 
 
 def _result(app: Browser) -> Choice | None:

@@ -21,13 +21,13 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from rewake.browse import source
-from rewake.browse.draw import head, preview, problems
+from rewake.browse.draw import head, preview, problems, title_of
 from rewake.browse.items import Item
 from rewake.browse.key_bar import EVERYWHERE, KeyBar
 from rewake.browse.session_list import SessionList
 from rewake.errors import RewakeError
 from rewake.resume.listing import SessionInfo, tags_of
-from rewake.screentext import one_line
+from rewake.screentext import fit, one_line
 
 if TYPE_CHECKING:
     from rewake.browse.app import Browser
@@ -213,15 +213,6 @@ class SessionsScreen(Screen[None]):
 
     # --- keys ----------------------------------------------------------------------------
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys exist for what the caller can do."""
-        del parameters
-        if action == "export":
-            return self.browser.extras.export is not None
-        if action == "delete":
-            return self.browser.extras.delete is not None
-        return True
-
     def action_move(self, rows: int) -> None:
         """Move in the list while the filter has the focus."""
         self._list.action_move(rows)
@@ -348,30 +339,45 @@ class SessionsScreen(Screen[None]):
 
     def action_export(self) -> None:
         """Export it."""
-        browser, export = self.browser, self.browser.extras.export
-        if export is not None:
-            self._with_selected(
-                lambda info: browser.change(
-                    lambda: export(info), lambda where: browser.tell(f"Exported to {where}")
-                )
-            )
+        from rewake.browse import acts
+        from rewake.browse.dialogs import Ask
+
+        browser = self.browser
+
+        def ask(info: SessionInfo) -> None:
+            def answered(name: str | None) -> None:
+                if name is not None and name.strip():
+                    browser.change(
+                        lambda: acts.export(browser.at, info, name.strip()), browser.tell
+                    )
+
+            name = f"{one_line(info.session_id)}.rewake.tar.zst"
+            hint = "Enter writes it. A name in .md gets Markdown, one in .json ATIF."
+            browser.push_screen(Ask("Export to", name, hint), answered)
+
+        self._with_selected(ask)
 
     def action_delete(self) -> None:
         """Move it to the trash."""
+        from rewake.browse import acts
         from rewake.browse.dialogs import Confirm
 
-        browser, delete = self.browser, self.browser.extras.delete
+        browser = self.browser
+
+        def deleted(_: None) -> None:
+            browser.tell("It is in the trash: rewake trash")
+            self.action_reload()
 
         def ask(info: SessionInfo) -> None:
             def answered(is_sure: bool | None) -> None:  # noqa: FBT001  # the toolkit calls it so
-                if is_sure and delete is not None:
-                    browser.change(lambda: delete(info), lambda _: self.action_reload())
+                if is_sure:
+                    browser.change(lambda: acts.delete(browser.at, info), deleted)
 
-            question = f"Delete “{one_line(info.title)[:60]}”?"
-            browser.push_screen(Confirm(question, "It goes to the trash."), answered)
+            question = f"Delete “{fit(title_of(info), 60)}”?"
+            explanation = "It goes to the trash; rewake trash restore brings it back."
+            browser.push_screen(Confirm(question, explanation), answered)
 
-        if delete is not None:
-            self._with_selected(ask)
+        self._with_selected(ask)
 
 
 def _last_exchange(items: tuple[Item, ...]) -> tuple[Item, ...]:
