@@ -6,6 +6,7 @@ import os
 import stat
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -463,6 +464,24 @@ def test_a_forked_child_can_not_record_even_if_the_mutex_was_held(world: Any) ->
     assert os.waitstatus_to_exitcode(status) == 7
     recorder.submit(user())
     assert len(world.check_chain()) == 1
+
+
+@pytest.mark.parametrize("operation", ["write", "sync"])
+def test_a_close_that_can_not_commit_releases_the_files_all_the_same(
+    world: Any, operation: str
+) -> None:
+    before = open_files()
+    recorder = world.recorder("disk")
+    recorder.submit(user())
+    world.disk.fail(operation)
+    with pytest.raises(StorageError):
+        recorder.close()
+    assert open_files() == before
+    recorder.close()
+
+
+def open_files() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
 
 
 def test_a_closed_recorder_says_so(world: Any) -> None:

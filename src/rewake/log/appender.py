@@ -26,10 +26,10 @@ from rewake.log.scan import Transcript
 from rewake.model.codec import TornTail, decode_line
 from rewake.model.events import Event
 
-_WRITING: Final = "a write was interrupted before it was accounted for"
-_SYNCING: Final = "a sync was interrupted before its result was known"
-_FORKED: Final = "this process is a forked child of the one that writes the session"
-_CLOSED: Final = "it is closed"
+_WRITING: Final = "a write was interrupted before it was accounted for."
+_SYNCING: Final = "a sync was interrupted before its result was known."
+_FORKED: Final = "this process is a forked child of the one that writes the session."
+_CLOSED: Final = "it is closed."
 
 
 class SealedTail(msgspec.Struct, frozen=True):
@@ -142,7 +142,7 @@ class Appender:
 
     def _refuse(self) -> NoReturn:
         raise PoisonedError(
-            f"Nothing more is written to {self.path}: {self._trouble}.",
+            f"Nothing more is written to {self.path}: {self._trouble}",
             path=str(self.path),
             remedy="Resume the session: what was acknowledged before is kept.",
         )

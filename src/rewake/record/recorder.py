@@ -17,7 +17,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Final, Literal, NoReturn, TypeGuard
 
 import msgspec
@@ -57,10 +57,10 @@ WAIT_MS_MAX: Final = 100
 _NS_PER_S: Final = 1_000_000_000
 _WAIT_NS_MAX: Final = WAIT_MS_MAX * 1_000_000
 
-_RECORDING: Final = "an event was interrupted while it was being recorded"
-_WRITING: Final = "a write was interrupted before it was accounted for"
-_SYNCING: Final = "a sync was interrupted before its result was known"
-_FORKED: Final = "this process is a forked child of the one that writes the session"
+_RECORDING: Final = "an event was interrupted while it was being recorded."
+_WRITING: Final = "a write was interrupted before it was accounted for."
+_SYNCING: Final = "a sync was interrupted before its result was known."
+_FORKED: Final = "this process is a forked child of the one that writes the session."
 
 
 class Recorder:
@@ -144,7 +144,7 @@ class Recorder:
         """
         event_type, settled, encoded = _settle(payload)
         may_wait = defer
-        if len(encoded) > LINE_PAYLOAD_BYTES_MAX and self._blobs is not None:
+        if self._blobs is not None and _is_too_large(event_type, encoded):
             encoded = _spill(encoded, self._blobs)
             may_wait = False  # the blob is written already
         with self._mutex:
@@ -224,19 +224,19 @@ class Recorder:
         After an error that a caller has seen already, it only releases. An error that nobody has
         seen (the timer's) is raised here.
         """
-        with self._mutex:
+        # Whatever fails, the rest is released too, and all of it without the mutex: the timer's
+        # thread, which is waited for, may want it.
+        with ExitStack() as releasing, self._mutex:
             if self._is_closed:
                 return
-            try:
-                if self._trouble is None:
-                    self._commit()
-            finally:
-                self._is_closed = True
-                self._timer.awake = False
-        self._timer.stop()
-        if self._transcript is not None:
-            self._transcript.close()
-        self._sinks.close()
+            self._is_closed = True
+            self._timer.awake = False
+            releasing.callback(self._sinks.close)
+            if self._transcript is not None:
+                releasing.callback(self._transcript.close)
+            releasing.callback(self._timer.stop)
+            if self._trouble is None:
+                self._commit()
         if self._untold is not None:
             raise self._untold
 
@@ -405,6 +405,11 @@ def _settle(payload: KnownPayload) -> tuple[str, KnownPayload, bytes]:
             remedy="Pass values of the types that the payload's fields declare.",
         )
     return event_type, settled, encoded
+
+
+def _is_too_large(event_type: str, encoded: bytes) -> bool:
+    """The first line stays whole: what a fork comes from must be readable without any blob."""
+    return len(encoded) > LINE_PAYLOAD_BYTES_MAX and event_type != "session"
 
 
 def _spill(encoded: bytes, blobs: BlobSink) -> bytes:

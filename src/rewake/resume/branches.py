@@ -6,15 +6,18 @@ newest event, and going back to that event takes it up again.
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from rewake.model import tree
+from rewake.model.codec import decode_payload
 from rewake.model.content import plain_text
-from rewake.model.events import Event, Message, Rewind
+from rewake.model.events import Event, Message, Spilled
 from rewake.resume.lineage import Lineage
 from rewake.state.text import clip
 
-_TEXT_BYTES_MAX = 200
+_TEXT_BYTES_MAX: Final = 200  # two lines of a terminal
 
 
 class BranchInfo(msgspec.Struct, frozen=True):
@@ -41,9 +44,8 @@ def branches(reader: Lineage) -> list[BranchInfo]:
             continue
         inherited = item.parent_id is not None and reader.is_inherited(item.parent_id)
         links.append((item.event_id, None if inherited else item.parent_id))
-        if isinstance(item.payload, Message):
-            text = clip(plain_text(item.payload.content), _TEXT_BYTES_MAX)
-            said[item.event_id] = (text, item.timestamp)
+        if item.event_type == "message":
+            said[item.event_id] = (clip(_text(item), _TEXT_BYTES_MAX), item.timestamp)
     drawn = tree.build(links)
     found = [
         _describe(drawn, branch.leaf_id, branch.first_id, branch.forked_at, said)
@@ -54,6 +56,15 @@ def branches(reader: Lineage) -> list[BranchInfo]:
     first = tree.path(drawn, drawn.leaf)[0]
     active = _describe(drawn, drawn.leaf, first, None, said)
     return [*found, msgspec.structs.replace(active, is_active=True)]
+
+
+def _text(event: Event) -> str:
+    """What a message says; of one that was spilled, the preview has more than is shown."""
+    payload = event.payload
+    if isinstance(payload, Spilled):
+        raw = bytes(payload.preview)
+        payload = decode_payload(event.event_type, event.schema_version, raw)
+    return plain_text(payload.content) if isinstance(payload, Message) else ""
 
 
 def _describe(
@@ -78,6 +89,6 @@ def newest_rewind(reader: Lineage) -> tuple[str, str] | None:
             continue
         if rewind is not None:
             return rewind.event_id, item.event_id
-        if isinstance(item.payload, Rewind):
+        if item.event_type == "rewind":  # its payload may be spilled
             rewind = item
     return None

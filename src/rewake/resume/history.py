@@ -49,10 +49,11 @@ def whole_history(reader: Lineage, blobs: BlobReader, end: int | None = None) ->
         if event.event_id not in path:
             continue
         path.discard(event.event_id)  # a line that repeats an id counts once
-        above = _inherited_id(reader, event)
+        whole, _ = inflate(event, blobs)
+        above = _inherited_id(reader, whole)
         if above is not None:
             history = _history_above(reader, above, blobs)
-        _apply(history, inflate(event, blobs)[0])
+        _apply(history, whole)
     return history
 
 

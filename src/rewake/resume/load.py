@@ -355,25 +355,30 @@ def conversation_at(
             remedy="`rewake show` lists the messages with their ids.",
         )
     reader, target = located
-    target = _last_answer(reader, target)
+    target = _last_answer(reader, blobs, target)
     end = target.offset + len(target.line) + 1
     return load(reader, blobs, end=end).state.conversation, target
 
 
-def _last_answer(reader: Lineage, target: Event) -> Event:
+def _last_answer(reader: Lineage, blobs: BlobReader, target: Event) -> Event:
     """The last line that answers a call of this message, as long as nothing else was said between."""
-    if not isinstance(target.payload, Message) or not tool_calls(target.payload):
+    asked = inflate(target, blobs)[0].payload
+    if not isinstance(asked, Message) or not tool_calls(asked):
         return target
     last = target
     for item in reader.transcript.forward(target.offset + len(target.line) + 1):
         if not isinstance(item, Event):
             break
-        payload = item.payload
-        if isinstance(payload, Message | Rewind | Checkpoint):
+        payload = inflate(item, blobs)[0].payload
+        if isinstance(payload, Message | Rewind) or _compacts(payload):
             break
         if isinstance(payload, ToolLifecycle) and payload.message_id == target.event_id:
             last = item if payload.status not in {"requested", "started"} else last
     return last
+
+
+def _compacts(payload: object) -> bool:
+    return isinstance(payload, Checkpoint) and payload.kind == "compaction"
 
 
 def inflate(event: Event, blobs: BlobReader) -> tuple[Event, Damage | None]:
