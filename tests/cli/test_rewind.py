@@ -83,4 +83,6 @@ def test_a_person_says_what_became_of_a_call(shell: Shell) -> None:
     resolved = shell.run("resolve", "s", one["call_id"], "--as", "applied", "--json")
     assert resolved.json["verdict"] == "applied"
     assert shell.run("resolve", "s").code == 0
+    models = [e["payload"]["model"] for e in shell.events("s") if e["event_type"] == "run"]
+    assert models == [model] * len(models)  # what a resume brings back is still known
     assert shell.run("resolve", "s", one["call_id"], "--as", "applied").code == 2

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from rewake.archive.project_lock import ForksLock, WriterLocks, lock_for_writing
 import msgspec
 
+from rewake.archive.project_lock import ForksLock, WriterLocks, lock_for_writing
 from rewake.catalogue.notes import note_session
 from rewake.compose.files import finish_rewind, settle_tracked
 from rewake.compose.place import Place
@@ -55,7 +55,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a caller chose for the run."""
+    """What a caller chose for the run; an empty text is as in the run before."""
 
     durability: Durability
     model: str
@@ -69,16 +69,17 @@ class Options:
     def sync(self) -> bool:
         return self.durability == "disk"
 
-    def run(self, at: Place, generation: int) -> RunStart:
+    def run(self, at: Place, before: RunStart | None = None) -> RunStart:
+        known = before or RunStart(0)
         return RunStart(
-            generation=generation,
+            generation=known.generation + 1,
             host=os.uname().nodename if hasattr(os, "uname") else "",
             boot_id=boot_id(),
             pid=os.getpid(),
             app_version=VERSION,
-            cwd=self.cwd or str(at.root),
-            model=self.model,
-            permission_mode=self.permission_mode,
+            cwd=self.cwd or known.cwd or str(at.root),
+            model=self.model or known.model,
+            permission_mode=self.permission_mode or known.permission_mode,
         )
 
 
@@ -96,7 +97,7 @@ def open_new(at: Place, session_id: str | None, options: Options) -> Session:
         session = _session(at, paths, state, options, appender)
         stack.callback(session.close)
         session.record(SessionStart(project=_project(at)))
-        session.record(options.run(at, 1))
+        session.record(options.run(at))
         stack.pop_all()
     session.on_close(lock.release)
     return session
@@ -125,7 +126,7 @@ def open_existing(at: Place, paths: SessionPaths, asked: Asked, options: Options
         stack.callback(session.close)
         if loaded.newest is None:
             session.record(SessionStart(project=_project(at)))
-        session.record(options.run(at, loaded.state.world.generation + 1))
+        session.record(options.run(at, loaded.state.world.run))
         waking = msgspec.structs.replace(
             waking,
             settlements=settle_tracked(
@@ -191,7 +192,7 @@ def _fork(
     at: Place, origin: SessionPaths, target_id: str | None, session_id: str | None, options: Options
 ) -> Session:
     with at.lineage(origin) as reader:
-        conversation, forked_from, title = _fork_point(at, origin, reader, target_id)
+        conversation, forked_from, was = _fork_point(at, origin, reader, target_id)
     paths = SessionPaths(origin.project, session_id or at.ids()())
     at.layout.create_beside(paths, at.disk, sync=options.sync)
     state = SessionState(conversation, World())
@@ -205,8 +206,8 @@ def _fork(
         session.record(
             SessionStart(project=_project(at), forked_from=forked_from, checkpoint=checkpoint)
         )
-        session.record(options.run(at, 1))
-        session.metadata(title=f"{title} (fork)" if title else None)
+        session.record(msgspec.structs.replace(options.run(at, was.run), generation=1))
+        session.metadata(title=f"{was.title} (fork)" if was.title else None)
         session.commit()  # who deletes the origin sees from now on that this session needs it
         stack.pop_all()
     session.on_close(lock.release)
@@ -215,19 +216,18 @@ def _fork(
 
 def _fork_point(
     at: Place, origin: SessionPaths, reader: Lineage, target_id: str | None
-) -> tuple[Conversation, ForkOrigin, str]:
-    """The conversation at the target, the event it is forked from, and the origin's title."""
+) -> tuple[Conversation, ForkOrigin, World]:
+    """The conversation at the target, the event it is forked from, and the origin's world."""
     loaded = load(reader, at.blobs(origin))
-    title = loaded.state.world.title
     if target_id is None:
         if loaded.newest is None:
             raise UsageError(
                 f"The session {origin.session_id} is empty.", remedy="Start a new one instead."
             )
         forked_from = ForkOrigin(origin.session_id, loaded.newest.event_id)
-        return loaded.state.conversation, forked_from, title
+        return loaded.state.conversation, forked_from, loaded.state.world
     conversation, target = conversation_at(reader, at.blobs(origin), target_id)
-    return conversation, ForkOrigin(target.session_id, target.event_id), title
+    return conversation, ForkOrigin(target.session_id, target.event_id), loaded.state.world
 
 
 def _lock(at: Place, paths: SessionPaths) -> WriterLocks:
@@ -361,5 +361,5 @@ def _in_memory(at: Place, session_id: str, state: SessionState, options: Options
     )
     session.on_close(lambda: shutil.rmtree(directory, ignore_errors=True))
     session.record(SessionStart(project=_project(at)))
-    session.record(options.run(at, 1))
+    session.record(options.run(at))
     return session

@@ -113,7 +113,9 @@ def resolve(
     `call` is its id or a unique beginning or end of it. The model is told with the next request.
     Durable on return. Raises UsageError when no call of that id waits for a verdict.
     """
-    with open_session(project, resume=session, home=home, trace=False) as opened:
+    at = place(project, home)
+    options = Options("disk", "", "", {}, None, trace=False)
+    with open_existing(at, find_session(at, session), Asked("tell", "leave"), options) as opened:
         waiting = opened.state.world.calls
         matches = [key for key in waiting if key.startswith(call) or key.endswith(call)]
         if len(matches) != 1:
