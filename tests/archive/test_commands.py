@@ -54,7 +54,7 @@ def test_export_import_resume(shell: Shell) -> None:
         env=moved,
         cwd=other,
     )
-    assert resumed.json["response"] == "yes"
+    assert resumed.json["resumed"] is True
     assert resumed.json["project"] == str(other)
     assert shell.run("check", session_id, "--deep", env=moved, cwd=other).code == 0
     assert "[redacted: GitHub Token]" in shell.run("show", session_id, env=moved, cwd=other).out

@@ -62,10 +62,11 @@ def test_blobs_of_sessions_in_the_trash_stay_until_it_is_emptied(here: Machine) 
         "transcript (conflicted copy).jsonl",
         "agents/helper.jsonl",
         "origins/gone.jsonl",
+        "files/before",
     ],
 )
 @pytest.mark.parametrize(
-    "line", [b"not JSON %b\n", b'torn {"sha256":"%b"', b'{"a":"x\xff%b"}\n', b"%b\n"]
+    "line", [b"not JSON %b\n", b'torn {"sha256":"%b"', b'{"a":"x\xff%b"}\n', b"\xd9@%b9", b"a%b\n"]
 )
 def test_a_name_anywhere_in_any_line_keeps_a_blob(here: Machine, where: str, line: bytes) -> None:
     session_id = here.talk()

@@ -5,7 +5,7 @@ The rules kept here:
 - First everything is looked at without a lock and announced; then, with the project's lock held
   exclusively, whatever changed meanwhile is looked at again, and only then something goes. So a blob
   that a session stores and names at the same time is never removed, and writers wait for a moment only.
-- A blob counts as named if its name stands anywhere in a session's lines, also of sessions in the trash.
+- A blob counts as named if its name stands anywhere in a session's files, also of sessions in the trash.
 - A session that can't be read may name anything: then nothing is removed.
 - A leftover is one only if it is older than a day.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,7 +34,7 @@ from rewake.log.lock import holder
 
 _LEFTOVER_AGE_S: Final = 86_400.0
 _TEMPORARY: Final = ".tmp"
-_TRACE: Final = "trace.jsonl"
+_NAMELESS: Final = frozenset({"trace.jsonl", "lock", "outputs", "git"})
 _SHA256_CHARS: Final = 64
 
 Kind = Literal["blob", "leftover"]
@@ -90,14 +91,16 @@ class Collector:
         self._clock = clock
         self._blobs = BlobStore(project / "blobs", disk, durable=False)
         self._known: dict[Path, tuple[_Stamp, set[str]]] = {}
+        self._looked_for: set[str] = set()
 
     def plan(self, progress: Progress | None = None) -> Collection:
         """Look at everything; takes no lock. Raises StorageError where something can't be read."""
         try:
-            named = self._named(progress)
+            stored = list(self._stored())
+            named = self._named({path.name for path, _ in stored}, progress)
             useless: list[Useless] = []
             kept = kept_size = 0
-            for path, size in self._stored():
+            for path, size in stored:
                 if path.name in named:
                     kept += 1
                     kept_size += size
@@ -127,7 +130,8 @@ class Collector:
                 raise _unreadable(error, self.project) from error
 
     def _collect(self, plan: Collection) -> Collected:
-        named = self._named(None)
+        blobs = {Path(item.path).name for item in plan.useless if item.kind == "blob"}
+        named = self._named(blobs, None)
         leftovers = {item.path for item in self._leftovers()}
         counts = {"blob": 0, "leftover": 0}
         size = 0
@@ -150,8 +154,10 @@ class Collector:
 
     # --- what is named -------------------------------------------------------------------
 
-    def _named(self, progress: Progress | None) -> set[str]:
-        """Every name in any session's lines; files that haven't changed since are not read again."""
+    def _named(self, stored: set[str], progress: Progress | None) -> set[str]:
+        """Which blobs any session may name; files that haven't changed since are not read again."""
+        if not stored <= self._looked_for:
+            self._known, self._looked_for = {}, stored
         files = list(self._files())
         total = sum(stamp.size for _, stamp in files)
         known: dict[Path, tuple[_Stamp, set[str]]] = {}
@@ -162,7 +168,7 @@ class Collector:
             if before is not None and before[0] == stamp:
                 found = before[1]
             else:
-                found = named_in(path, self._blobs)
+                found = named_in(path, self._looked_for, self._blobs)
             known[path] = (stamp, found)
             named |= found
             done += stamp.size
@@ -172,10 +178,12 @@ class Collector:
         return named
 
     def _files(self) -> Iterator[tuple[Path, _Stamp]]:
-        """Everything that holds events: transcripts, their damaged originals, agents, origins."""
+        """Everything of every session that may name a blob, also in the trash."""
         for directory in [*_subdirectories(self.project / "sessions"), *self._of_trash()]:
-            for path in _lines_below(directory):
+            for path in _may_name_blobs(directory):
                 found = path.stat()
+                if not stat.S_ISREG(found.st_mode):
+                    continue  # a pipe or the like names nothing
                 yield path, _Stamp(found.st_ino, found.st_size, found.st_mtime_ns)
 
     def _of_trash(self) -> Iterator[Path]:
@@ -242,18 +250,23 @@ def _subdirectories(directory: Path) -> list[Path]:
         return []
 
 
-def _lines_below(directory: Path) -> Iterator[Path]:
-    """Files of events of one session, copies by a cloud sync and damaged originals among them."""
-    for place in (directory, directory / "agents", directory / "origins"):
-        try:
-            with os.scandir(place) as entries:
-                names = sorted(entry.path for entry in entries if entry.is_file())
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        for name in names:
-            path = Path(name)
-            if ".jsonl" in path.name and path.name != _TRACE:
-                yield path
+def _may_name_blobs(directory: Path) -> Iterator[Path]:
+    """The files of one session: transcripts, copies of them by a cloud sync, journals, tables.
+
+    Without what commands wrote, the trace, and a copy of git's own data, none of which anybody needs
+    to find a blob.
+    """
+    try:
+        with os.scandir(directory) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in found:
+        if entry.is_dir(follow_symlinks=False):
+            if entry.name not in _NAMELESS:
+                yield from _may_name_blobs(Path(entry.path))
+        elif entry.name not in _NAMELESS and not entry.name.endswith(_TEMPORARY):
+            yield Path(entry.path)
 
 
 def _remove(path: Path) -> None:

@@ -21,7 +21,8 @@ from rewake.model import jsontext
 from rewake.model.codec import decode_line
 from rewake.model.events import Event, Spilled
 
-_NAME: Final = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+_NAMES: Final = re.compile(rb"[0-9a-f]{64,}")
+_NAME_CHARS: Final = 64
 _name: Final = re.compile(r"[0-9a-f]{64}").fullmatch
 _SPILLED: Final = b'"blob"'
 _KEY: Final = "sha256"
@@ -64,8 +65,8 @@ def referred(value: object) -> Iterator[str]:
 # --- anywhere --------------------------------------------------------------------------------
 
 
-def named_in(path: Path, blobs: BlobStore) -> set[str]:
-    """Everything in a file of events that may be a blob's name, in spilled payloads too.
+def named_in(path: Path, stored: set[str], blobs: BlobStore) -> set[str]:
+    """Which of the `stored` blobs a file may name, by way of spilled payloads too.
 
     Raises OSError. A spilled payload that is missing or damaged names nothing that could be kept.
     """
@@ -73,25 +74,31 @@ def named_in(path: Path, blobs: BlobStore) -> set[str]:
     spilled: set[str] = set()
     with path.open("rb") as file:
         for line in file:
-            names = [name.decode("ascii") for name in _NAME.findall(line)]
-            if not names:
-                continue
-            found.update(names)
-            if _SPILLED in line:
-                spilled.update(names)
+            names = set(_names(line, stored))
+            found |= names
+            if names and _SPILLED in line:
+                spilled |= names
     for name in spilled:
-        found.update(_names_in_blob(name, blobs))
+        found.update(_names(_content(name, blobs), stored))
     return found
 
 
-def _names_in_blob(sha256: str, blobs: BlobStore) -> Iterator[str]:
-    if not blobs.has(sha256):
-        return
+def _names(data: bytes, stored: set[str]) -> Iterator[str]:
+    """Also inside a longer run of digits: in binary files, what follows a name may look like one."""
+    for run in _NAMES.finditer(data):
+        digits = run[0].decode("ascii")
+        for at in range(len(digits) - _NAME_CHARS + 1):
+            name = digits[at : at + _NAME_CHARS]
+            if name in stored:
+                yield name
+
+
+def _content(sha256: str, blobs: BlobStore) -> bytes:
     try:
-        data = blobs.get(sha256)
+        return blobs.get(sha256)
     except StorageError as error:
-        if isinstance(error.__cause__, OSError):
+        if isinstance(error.__cause__, OSError) and not isinstance(
+            error.__cause__, FileNotFoundError
+        ):
             raise error.__cause__ from error  # not damage: nobody can tell what it names
-        return
-    for name in _NAME.findall(data):
-        yield name.decode("ascii")
+        return b""
