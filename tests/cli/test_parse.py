@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import get_args
 
 import pytest
 from tests.cli.shell import Shell
 
 from rewake.cli import app
 from rewake.cli.quick import parse
-from rewake.cli.table import COMMANDS, Values
+from rewake.cli.slash import HELP, Name
+from rewake.cli.table import COMMANDS, ROOT, Values
+from rewake.errors import ExitCode
 
 PARSED_BY_BOTH = [
     ["-p", "hello"],
@@ -28,6 +33,10 @@ PARSED_BY_BOTH = [
     ["check"],
     ["check", "--deep", "abc"],
     ["repair", "abc", "--dry-run"],
+    ["title", "abc", "--json"],
+    ["tag", "abc", "--remove"],
+    ["rewind", "abc", "--to", "m", "--json"],
+    ["-p", "x", "-r", "abc", "--fork-session", "--resume-session-at", "m", "--on-running", "wait"],
     ["demo", "--no-keep"],
     ["demo", "--model", "script:x"],
 ]
@@ -117,3 +126,15 @@ def test_the_shell_completes_commands(shell: Shell) -> None:
         }
     )
     assert done.out.split() == ["sessions"]
+
+
+def test_the_guide_has_every_command_every_option_of_a_run_and_every_word_at_the_prompt() -> None:
+    guide = (Path(__file__).parents[2] / "docs/guide/cli.md").read_text()
+    missing = [
+        *(f"rewake {name}" for name in COMMANDS),
+        *(flag for option in ROOT.options if not option.hidden for flag in option.flags),
+        *(f"/{name}" for name in get_args(Name)),
+        *(str(int(code)) for code in ExitCode),
+    ]
+    assert [word for word in missing if not re.search(rf"{re.escape(word)}\b", guide)] == []
+    assert [name for name in get_args(Name) if f"/{name}" not in HELP] == []

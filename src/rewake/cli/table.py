@@ -507,7 +507,7 @@ Examples:
 """,
     options=(Option("json", ("--json",), "flag", "An array of objects."), _CWD),
     argument=_SESSION,
-    second=Option("more", (), "text", "More of them.", "[ID]...", may_repeat=True),
+    second=Option("more", (), "text", "More of them.", "ID", may_repeat=True),
 )
 
 TRASH: Final = Command(
