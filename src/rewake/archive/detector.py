@@ -86,6 +86,8 @@ _LEFT_OUT: Final = frozenset(
 _KEYWORD: Final = "Secret Keyword"
 # What must stand in a text for a pattern to match: looking for that takes a hundredth of the time.
 _HINTS: Final[dict[str, tuple[str, ...]]] = {
+    "Artifactory Credentials": ("AKC", *(f"AP{char}" for char in "0123456789ABCDEF")),
+    "Authorization Header": ("earer", "asic", "EARER", "ASIC"),
     "AWS Access Key": ("AKIA", "ASIA", "A3T", "ABIA", "ACCA"),
     "Azure Storage Account access key": ("AccountKey=",),
     "Basic Auth Credentials": ("://",),
@@ -103,7 +105,7 @@ _HINTS: Final[dict[str, tuple[str, ...]]] = {
         "glagent-",
         "gloas-",
     ),
-    "Mailchimp Access Key": ("-us",),
+    "Mailchimp Access Key": tuple(f"-us{digit}" for digit in "0123456789"),
     "NPM tokens": (":_authToken",),
     "SendGrid API Key": ("SG.",),
     "Slack Token": ("xox", "xapp-", "hooks.slack.com"),
@@ -119,6 +121,18 @@ _BY_LINE_HINT: Final = re.compile(r"(?i)key|token|pass|pwd|pw\b|softlayer|clouda
 _GROUPED: Final = frozenset({"Basic Auth Credentials", "Authorization Header"})
 _GROUP_CHARS_MIN: Final = 8
 _DELIMITERS: Final = " \t\r\n\"'=:"  # some of the library's patterns take one along
+# One of these is in whatever the two hints for lines accept.
+_ASSIGNING_WORDS: Final = (
+    "key",
+    "pass",
+    "pwd",
+    "pw",
+    "secret",
+    "contrase",
+    "token",
+    "softlayer",
+    "cloudant",
+)
 _LINE_CHARS_MAX: Final = (
     20_000  # the keyword patterns look back and forth; a minified file is no secret
 )
@@ -206,14 +220,10 @@ class Detector:
 
     def _find_in_lines(self, text: str) -> Iterator[Found]:
         """Assignments: of passwords, and of keys whose own form says too little."""
-        if not (_KEYWORD_HINT.search(text) or _BY_LINE_HINT.search(text)):
-            return
-        at = 0
-        for line in text.split("\n"):
-            if len(line) <= _LINE_CHARS_MAX:
-                for found in self._find_assigned(line):
-                    yield Found(at + found.start, at + found.end, found.kind)
-            at += len(line) + 1
+        for start, end in _lines_with_a_word(text):
+            if end - start <= _LINE_CHARS_MAX:
+                for found in self._find_assigned(text[start:end]):
+                    yield Found(start + found.start, start + found.end, found.kind)
 
     def _find_assigned(self, line: str) -> Iterator[Found]:
         if _BY_LINE_HINT.search(line):
@@ -223,6 +233,22 @@ class Detector:
             for secret in self._keyword.analyze_string(line):
                 if not self._is_no_password(secret, line):
                     yield from _occurrences(line, secret, "Password")
+
+
+def _lines_with_a_word(text: str) -> list[tuple[int, int]]:
+    """Where the lines stand that may assign a secret. Plain searches, since most lines don't."""
+    lower = text.lower()
+    if len(lower) != len(text):  # a letter whose lower case is two: look at every line
+        lower = "".join(char if char.isascii() else "?" for char in text).lower()
+    found: set[tuple[int, int]] = set()
+    for word in _ASSIGNING_WORDS:
+        at = lower.find(word)
+        while at >= 0:
+            end = lower.find("\n", at)
+            end = len(text) if end < 0 else end
+            found.add((lower.rfind("\n", 0, at) + 1, end))
+            at = lower.find(word, end)
+    return sorted(found)
 
 
 def _private_keys(text: str) -> Iterator[Found]:

@@ -21,8 +21,13 @@ from rewake.model import jsontext
 from rewake.model.codec import decode_line
 from rewake.model.events import Event, Spilled
 
-_NAMES: Final = re.compile(rb"[0-9a-f]{64,}")
 _NAME_CHARS: Final = 64
+# Every digit of a hash to one letter and everything else to another: a name is then a run that a plain
+# search finds, ten times faster than a pattern.
+_AS_RUNS: Final = bytes(
+    ord("0") if byte in b"0123456789abcdef" else ord(" ") for byte in range(256)
+)
+_RUN: Final = b"0" * _NAME_CHARS
 _name: Final = re.compile(r"[0-9a-f]{64}").fullmatch
 _SPILLED: Final = b'"blob"'
 _KEY: Final = "sha256"
@@ -85,12 +90,13 @@ def named_in(path: Path, stored: set[str], blobs: BlobStore) -> set[str]:
 
 def _names(data: bytes, stored: set[str]) -> Iterator[str]:
     """Also inside a longer run of digits: in binary files, what follows a name may look like one."""
-    for run in _NAMES.finditer(data):
-        digits = run[0].decode("ascii")
-        for at in range(len(digits) - _NAME_CHARS + 1):
-            name = digits[at : at + _NAME_CHARS]
-            if name in stored:
-                yield name
+    runs = data.translate(_AS_RUNS)
+    at = runs.find(_RUN)
+    while at >= 0:
+        name = data[at : at + _NAME_CHARS].decode("ascii")
+        if name in stored:
+            yield name
+        at = runs.find(_RUN, at + 1)
 
 
 def _content(sha256: str, blobs: BlobStore) -> bytes:
