@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _SUMMARIZE: Final = "--summarize"
 _COLUMNS: Final = 90
+_LISTED: Final = 30  # about a screen; older prompts can be chosen too, by their number
 _BEGINNING_BYTES_MAX: Final = 120  # enough for a model to find the message
 _LEFT: Final = "[rewake] The user went back to this point. Summary of what was left behind:\n"
 
@@ -138,7 +139,10 @@ class Branching:
         if not prompts:
             raise UsageError("There is no prompt to go back to.", remedy="Ask something first.")
         if wanted is None:
-            for number, prompt in enumerate(prompts, start=1):
+            older = max(len(prompts) - _LISTED, 0)
+            if older:
+                say(f"    … {older} older ones")
+            for number, prompt in enumerate(prompts[older:], start=older + 1):
                 say(f"{number:>2}. {fit(prompt.text, _COLUMNS)}")
             chosen = await ask_number(self.stopper, len(prompts))
             if chosen is None:
@@ -186,7 +190,14 @@ class Branching:
 
     def undo(self) -> None:
         """Go back to where the newest rewind left. Raises UsageError."""
-        self.agent.session.undo_rewind()
+        from rewake.compose.files import undo_files_rewind
+
+        undone = undo_files_rewind(self.agent.session)
+        if undone is None:
+            self.agent.session.undo_rewind()
+        elif undone.plan.conflicts:
+            names = ", ".join(one_line(step.shown) for step in undone.plan.conflicts)
+            self.reporter.warn(f"Left as they are, changed by somebody else since: {names}")
         self._tell_where()
 
     def tree(self) -> int:
@@ -232,6 +243,6 @@ class Branching:
             (plain_text(entry.message.content) for entry in reversed(messages)), "(nothing)"
         )
         self.reporter.note(
-            f"The conversation is back at {len(messages)} messages, the last: "
+            f"The conversation is back at {len(messages)} message{'s' * (len(messages) != 1)}: "
             f"{fit(words, _COLUMNS)}\nFiles are as they were. /undo takes it back."
         )

@@ -55,15 +55,41 @@ def _show(values: Values) -> int:
 
 
 def _rewind(values: Values) -> int:
-    from rewake.cli.rewind import rewind_session
+    from rewake.cli.rewind import RewindChoices, rewind_session
 
+    only = values.text("only")
+    choices = RewindChoices(
+        conversation=values.flag("conversation"),
+        files=values.flag("files"),
+        both=values.flag("both"),
+        dry_run=values.flag("dry_run"),
+        force=values.flag("force"),
+        only=(*(() if only is None else (only,)), *values.texts("more")),
+        undo=values.flag("undo"),
+    )
+    if only is None and values.texts("more"):
+        raise UsageError(
+            "There are more words than this command takes.", remedy="Name paths with --only."
+        )
     return rewind_session(
         _session(values),
         values.text("to"),
         values.path("cwd"),
-        undo=values.flag("undo"),
+        choices,
         as_json=values.flag("json"),
     )
+
+
+def _diff(values: Values) -> int:
+    from rewake.cli.diff import DiffChoices, show_diff
+
+    choices = DiffChoices(
+        since=values.text("since"),
+        until=values.text("until"),
+        call=values.text("call"),
+        stat=values.flag("stat"),
+    )
+    return show_diff(_session(values), values.path("cwd"), choices, as_json=values.flag("json"))
 
 
 def _resolve(values: Values) -> int:
@@ -231,6 +257,8 @@ def _root(values: Values) -> int:
 
         say(f"rewake {VERSION}")
         return 0
+    if values.text("rewind_files") is not None:
+        return _rewind_files(values)
     prompt, output = values.text("prompt"), values.text("output_format")
     if prompt is not None:
         from rewake.cli.run import run_once
@@ -245,6 +273,24 @@ def _root(values: Values) -> int:
 
     require_terminal()
     return converse(_choices(values))
+
+
+def _rewind_files(values: Values) -> int:
+    """`--resume ID --rewind-files MESSAGE`: nothing is asked of a model."""
+    from rewake.cli.rewind import RewindChoices, rewind_session
+
+    resume = _resumed(values.text("resume"), values.path("cwd"), newest=values.flag("newest"))
+    if resume is None:
+        raise UsageError(
+            "--rewind-files needs a session.", remedy="Say which one with --resume or --continue."
+        )
+    return rewind_session(
+        resume,
+        values.text("rewind_files"),
+        values.path("cwd"),
+        RewindChoices(files=True),
+        as_json=values.flag("json"),
+    )
 
 
 def _choices(values: Values) -> AgentChoices:
@@ -298,6 +344,7 @@ _COMMANDS: Final[dict[str, Callable[[Values], int]]] = {
     "path": _path,
     "show": _show,
     "rewind": _rewind,
+    "diff": _diff,
     "resolve": _resolve,
     "title": _title,
     "tag": _tag,

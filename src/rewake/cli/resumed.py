@@ -50,6 +50,7 @@ def sentences(state: ResumeState) -> Iterator[str]:
     for settlement in state.pending:
         call = state.calls.get(settlement.call_id)
         yield f"Pending: {describe_call(call)} had not started; it was not executed."
+    yield from map(one_line, state.notices)
     yield from damage_sentences(state.damage)
 
 

@@ -178,6 +178,13 @@ Exit status:
             "flag",
             "Go on in a new session; the one resumed is only read.",
         ),
+        Option(
+            "rewind_files",
+            ("--rewind-files",),
+            "text",
+            "With --resume: take files back to how they were at this message, and end.",
+            "MESSAGE",
+        ),
         Option("ephemeral", ("--no-session-persistence",), "flag", "Record nothing on disk."),
         Option(
             "max_steps",
@@ -271,18 +278,53 @@ Examples:
 
 REWIND: Final = Command(
     name="rewind",
-    help="Take a conversation back to a message; what followed stays as a branch.",
+    help="Take the conversation, the files or both back to a message; it can be undone.",
     examples="""
 Examples:
   rewake rewind 0199b2c4 --to 0199b2c4-77f2-7a31-9d1c-0b6a2f4e8c11
+  rewake rewind 0199b2c4 --to 0199b2c4-77f2-7a31-9d1c-0b6a2f4e8c11 --files --dry-run
+  rewake rewind 0199b2c4 --to 0199b2c4-77f2-7a31-9d1c-0b6a2f4e8c11 --files --only src a.py
   rewake rewind 0199b2c4 --undo
 """,
     options=(
         Option("to", ("--to",), "text", "The message to go back to, inclusive.", "MESSAGE"),
         Option(
-            "conversation", ("--conversation",), "flag", "Only the conversation: no file changes."
+            "conversation",
+            ("--conversation",),
+            "flag",
+            "Only the conversation (default): no file changes.",
+        ),
+        Option("files", ("--files",), "flag", "Only files: what was changed since the message."),
+        Option("both", ("--both",), "flag", "The conversation and the files."),
+        Option("dry_run", ("--dry-run",), "flag", "Only show what would be done."),
+        Option("only", ("--only",), "text", "Only these files and directories.", "PATH…"),
+        Option(
+            "force",
+            ("--force",),
+            "flag",
+            "Also files that somebody else has changed since; the undo brings those back.",
         ),
         Option("undo", ("--undo",), "flag", "Go back to where the newest rewind left."),
+        Option("json", ("--json",), "flag", "One object."),
+        _CWD,
+    ),
+    argument=_SESSION,
+    second=Option("more", (), "text", "More paths for --only.", "[PATH]...", may_repeat=True),
+)
+
+DIFF: Final = Command(
+    name="diff",
+    help="Show what a session changed in files, whatever the agent used for it.",
+    examples="""
+Examples:
+  rewake diff newest --stat
+  rewake diff 0199b2c4 --from 0199b2c4-77f2-7a31-9d1c-0b6a2f4e8c11
+""",
+    options=(
+        Option("since", ("--from",), "text", "Only what was changed after this.", "MESSAGE"),
+        Option("until", ("--to",), "text", "Only what was changed up to this.", "MESSAGE"),
+        Option("call", ("--call",), "text", "Only what this call changed.", "CALL"),
+        Option("stat", ("--stat",), "flag", "Only the count of lines of each file."),
         Option("json", ("--json",), "flag", "One object."),
         _CWD,
     ),
@@ -579,6 +621,7 @@ COMMANDS: Final = {
         PATH,
         SHOW,
         REWIND,
+        DIFF,
         RESOLVE,
         TITLE,
         TAG,

@@ -25,7 +25,7 @@ from rewake.files.plan import RewindPlan, Step, make_plan
 from rewake.files.track import Tracked, Tracker
 from rewake.files.written import Directories
 from rewake.log.blobs import BlobStore
-from rewake.log.layout import SessionPaths
+from rewake.log.layout import SessionPaths, where
 from rewake.model.events import (
     AgentIntent,
     Change,
@@ -241,6 +241,31 @@ def undo_files_rewind(session: Session, *, force: bool = False) -> FilesRewound 
     return FilesRewound(rewind_id, plan)
 
 
+def newest_rewind_took_files(session: Session) -> bool:
+    """Whether the newest rewind changed files, so that its undo does, too."""
+    session.flush()
+    with session.reader() as reader:
+        found = _newest_rewind(reader, session)
+    payload = found[0].payload if found is not None else None
+    return isinstance(payload, Rewind) and payload.scope != "conversation"
+
+
+def project_of(at: Place, paths: SessionPaths) -> Path:
+    """The directory of a session's project: the one given, if it is the session's, else where it was.
+
+    Raises UsageError if that is gone.
+    """
+    if paths.project in at.layout.project_directories(at.root):
+        return at.root
+    for root in where(paths):
+        if root.is_dir():
+            return root
+    raise UsageError(
+        f"The project of session {paths.session_id} is not where it was.",
+        remedy="Say where it is with --cwd.",
+    )
+
+
 def _newest_rewind(reader: Lineage, session: Session) -> tuple[Event, str] | None:
     rewind: Event | None = None
     for item in reader.backward():
@@ -431,13 +456,15 @@ def file_changes(
     *,
     since: str | None = None,
     until: str | None = None,
+    call: str | None = None,
     project: str | Path = ".",
     home: str | Path | None = None,
 ) -> list[FileDiff]:
     """What a session changed in files, path by path, between two of its events; reads only.
 
-    Without `since` from its beginning, without `until` up to its end. A model's message counts
-    together with its calls. Raises SessionNotFoundError, UsageError.
+    Without `since` from its beginning, without `until` up to its end; with `call` only what the call
+    of that id did. A model's message counts together with its calls. Raises SessionNotFoundError,
+    UsageError.
     """
     at = place(project, home)
     paths = find_session(at, session)
@@ -446,7 +473,9 @@ def file_changes(
         after = _event(reader, blobs, since)
         end = _event(reader, blobs, until)
         events = list(recorded(reader, blobs, after=after, until=end))
-        root = next((where for where in _roots(reader)), at.root)
+        if call is not None:
+            events = [event for event in events if event.call_id == call]
+        root = next(iter(_roots(reader)), at.root)
     folded = fold(events)
     return [
         diff_states(path, _shown(path, root), one.before, one.after, blobs.get)
