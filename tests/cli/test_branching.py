@@ -72,7 +72,7 @@ def test_a_rewind_counts_at_once_and_no_answer_means_no(shell: Shell) -> None:
         typed(terminal, ("/branch", "Which one?"))
         terminal.type(ENTER)
         terminal.expect("as it was")
-        typed(terminal, (f"/rewind {first}", "back at 1 messages"))
+        typed(terminal, (f"/rewind {first}", "back at 1 message"))
         terminal.expect(PROMPT)
         terminal.process.kill()
     assert said(shell) == ["one"]
