@@ -58,7 +58,7 @@ def show_diff(session: str, cwd: Path | None, choices: DiffChoices, *, as_json: 
 
 def _stat_line(diff: FileDiff) -> str:
     """Like `git diff --stat`: the name, the count, a bar."""
-    name = one_line(diff.path)
+    name = one_line(diff.shown)
     if diff.binary or diff.problem:
         return f" {name} | {'binary' if diff.binary else one_line(diff.problem)} ({diff.kind})"
     changed = diff.added + diff.removed

@@ -25,7 +25,7 @@ Read = Callable[[str], bytes]
 class FileDiff(msgspec.Struct, frozen=True):
     """One path: what happened to it, lines added and removed, and the difference in full.
 
-    `binary`: the content is no text on either side. `problem`: why there is no difference to show.
+    `shown` is the path as the difference names it, relative where it is in the project. `binary`: the content is no text on either side. `problem`: why there is no difference to show.
     """
 
     path: str
@@ -33,6 +33,7 @@ class FileDiff(msgspec.Struct, frozen=True):
     added: int
     removed: int
     text: str
+    shown: str
     binary: bool = False
     problem: str = ""
 
@@ -46,15 +47,17 @@ def diff_states(
     try:
         old, new = _content(before, read), _content(after, read)
     except StorageError as error:
-        return FileDiff(exact, kind, 0, 0, f"{shown}: {error.message}", problem=error.message)
+        return FileDiff(
+            exact, kind, 0, 0, f"{shown}: {error.message}", shown, problem=error.message
+        )
     head = _head(shown, before, after)
     old_text, new_text = _text(old), _text(new)
     if old_text is None or new_text is None:
         sizes = f"Binary file {shown}: {len(old)} bytes before, {len(new)} after."
         text = "\n".join([*head, *([sizes] if old != new else [])])
-        return FileDiff(exact, kind, 0, 0, text, binary=True)
+        return FileDiff(exact, kind, 0, 0, text, shown, binary=True)
     lines, added, removed = _unified(shown, before, after, old_text, new_text)
-    return FileDiff(exact, kind, added, removed, "\n".join([*head, *lines]))
+    return FileDiff(exact, kind, added, removed, "\n".join([*head, *lines]), shown)
 
 
 def totals(diffs: Iterable[FileDiff]) -> tuple[int, int, int]:
