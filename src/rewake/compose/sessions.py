@@ -55,7 +55,8 @@ def open_session(
     """
     at = place(project, home)
     hooks = dict(verify or {})
-    cwd = str(Path(project).resolve())
+    # Who names no model does something to a session; where its agent works is as it was.
+    cwd = str(Path(project).resolve()) if model or resume is None else ""
     options = Options(durability, model, permission_mode, hooks, on_recorded, trace, cwd)
     if resume is None:
         if fork or at_message is not None:

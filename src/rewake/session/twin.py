@@ -97,9 +97,9 @@ class AsyncSession:
             )
         )
 
-    async def rewind(self, target_id: str) -> str:
+    async def rewind(self, target_id: str, *, usage: Usage | None = None) -> str:
         """See `Session.rewind`."""
-        return await _in_thread(lambda: self.sync.rewind(target_id))
+        return await _in_thread(lambda: self.sync.rewind(target_id, usage=usage))
 
     async def undo_rewind(self) -> str:
         """See `Session.undo_rewind`."""
