@@ -20,6 +20,7 @@ from rewake.version import VERSION as __version__  # noqa: N811  # the name tool
 
 if TYPE_CHECKING:
     from rewake.catalogue.search import SearchHit, SearchResult
+    from rewake.compose.archives import delete, export, gc, import_, restore, stats, trash
     from rewake.compose.finding import search
     from rewake.compose.place import NEWEST
     from rewake.compose.sessions import open_session, resolve, resume, sessions
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "rewake.catalogue.search": ("SearchHit", "SearchResult"),
+    "rewake.compose.archives": ("delete", "export", "gc", "import_", "restore", "stats", "trash"),
     "rewake.compose.finding": ("search",),
     "rewake.compose.place": ("NEWEST",),
     "rewake.compose.sessions": ("open_session", "resolve", "resume", "sessions"),
@@ -153,14 +155,21 @@ __all__ = [
     "ViewMessage",
     "__version__",
     "anthropic_messages",
+    "delete",
+    "export",
     "from_anthropic",
     "from_openai",
+    "gc",
+    "import_",
     "open_session",
     "openai_messages",
     "resolve",
+    "restore",
     "resume",
     "search",
     "sessions",
+    "stats",
+    "trash",
 ]
 
 
