@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.files.conftest import MakeWorld, picture
 
 from rewake.compose.files import plan_rewind, rewind_files, undo_files_rewind
-from tests.files.conftest import MakeWorld, picture
 
 Settle = Callable[[], None]
 

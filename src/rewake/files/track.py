@@ -11,6 +11,7 @@ The rules kept here:
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
@@ -104,6 +105,7 @@ class Tracker:
         self._table: Table | None = None
         self._git: GitScanner | None = None
         self._git_problem = ""
+        self._ignored_told = False
         self._said: set[tuple[str, tuple[str, ...]]] = set()
         self._problems: dict[str, list[bytes]] = {}
 
@@ -191,9 +193,21 @@ class Tracker:
         except GitUnusableError as error:
             self._git_problem = str(error)
             return None
+        if not take_index:
+            self._tell_ignored(self._git.git)
         if self._git.nested:
             self._problems["another repository"] = sorted(self._git.nested)
         return table
+
+    def _tell_ignored(self, git: Git) -> None:
+        """Once: what git ignores can have changed without a trace here."""
+        if self._ignored_told:
+            return
+        self._ignored_told = True
+        with contextlib.suppress(GitUnusableError):
+            ignored = [path for path in git.ignored() if path not in (self._extra or ())]
+            if ignored:
+                self._problems["ignored by git"] = sorted(ignored)
 
     def _prepare_git(self, before: Table) -> None:
         """Go on with the index that a process which died had taken."""
