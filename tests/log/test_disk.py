@@ -79,6 +79,12 @@ def test_a_short_replacement_is_a_storage_error(tmp_path: Path, disk: Any) -> No
     assert names(tmp_path) == []
 
 
+def test_where_nothing_can_be_made_the_error_is_still_a_storage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="Not a directory"):
+        Disk().write_atomic(tmp_path / "file" / "a", b"new")
+
+
 def test_an_interrupted_replacement_leaves_no_litter(tmp_path: Path) -> None:
     def interrupt(_name: str) -> None:
         raise KeyboardInterrupt

@@ -63,12 +63,12 @@ class Appender:
         try:
             created = not path.exists()
             self._descriptor = disk.open_append(path)
-            if sync:  # also of a file that is there: who created it may have died before its sync
-                disk.sync_directory(path.parent)
         except OSError as error:
             raise storage_error(error, path, "open") from error
         give_up_in_forked_children(self)
         try:
+            if sync:  # also of a file that is there: who created it may have died before its sync
+                self._sync_entry()
             if not created:
                 self._read_tail()
         except BaseException:
@@ -146,6 +146,12 @@ class Appender:
             path=str(self.path),
             remedy="Resume the session: what was acknowledged before is kept.",
         )
+
+    def _sync_entry(self) -> None:
+        try:
+            self._disk.sync_directory(self.path.parent)
+        except OSError as error:
+            raise storage_error(error, self.path.parent, "sync") from error
 
     def _read_tail(self) -> None:
         """Learn where the file ends, after closing a torn tail."""

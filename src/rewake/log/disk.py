@@ -1,4 +1,4 @@
-"""The only place that opens for writing, syncs, renames or removes a file of Rewake's own data.
+"""The only place that opens for writing, syncs or renames a file of Rewake's own data.
 
 The rules kept here:
 
@@ -13,6 +13,7 @@ the places where a harness kills the process (docs/format.md, "Writing").
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -258,7 +259,9 @@ class Disk:
         except OSError as error:
             raise storage_error(error, path, "write") from error
         finally:
-            temporary.unlink(missing_ok=True)
+            # A read-only file system refuses this of a file that could not even be made.
+            with contextlib.suppress(OSError):
+                temporary.unlink()
 
     def _write_new(self, path: Path, data: bytes, mode: int, *, sync: bool) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)

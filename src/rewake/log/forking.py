@@ -6,9 +6,12 @@ Python code of its own. Commands started with `exec` need nothing of this (descr
 
 from __future__ import annotations
 
+import contextlib
 import os
 import weakref
 from typing import Protocol
+
+from rewake.errors import RewakeError
 
 
 class Writer(Protocol):
@@ -29,7 +32,9 @@ def give_up_in_forked_children(writer: Writer) -> None:
 
 def _after_fork_in_child() -> None:
     for writer in list(_writers):
-        writer.abandon_after_fork()
+        # One whose file can't be closed must not leave the others at work.
+        with contextlib.suppress(OSError, RewakeError):
+            writer.abandon_after_fork()
     _writers.clear()
 
 
