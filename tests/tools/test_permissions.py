@@ -95,9 +95,8 @@ def test_files_that_could_allow_anything_are_not_covered_by_blanket_permission(
 ) -> None:
     prepared = write(bench, path)
     assert isinstance(Permissions("acceptEdits").decide(WRITE, prepared), Denied)
-    assert isinstance(
-        Permissions("default", allow=["Edit", "Edit(**)"]).decide(WRITE, prepared), Denied
-    )
+    blanket = ["Edit", "Edit(**)", "Edit(./**)", "Edit(/**)", "Edit(?*/**)", "Edit([.s]*/**)"]
+    assert isinstance(Permissions("default", allow=blanket).decide(WRITE, prepared), Denied)
     named = Permissions("default", allow=[f"Write({path})"])
     assert isinstance(named.decide(WRITE, prepared), Allowed)
 

@@ -132,8 +132,7 @@ class Permissions:
 
     def _by_rule(self, name: str, prepared: Prepared) -> Allowed | None:
         for rule in self._allow:
-            blanket = rule.what is None or rule.what.startswith("*")
-            if blanket and _is_protected(prepared):
+            if _is_protected(prepared) and not _names_protected(rule):
                 continue
             if rule.allows(name, prepared.subject):
                 return Allowed(f"rule {rule}")
@@ -174,7 +173,16 @@ def _is_protected(prepared: Prepared) -> bool:
     if not isinstance(prepared.intent, FileChangeIntent):
         return False
     paths = [change.path for change in prepared.intent.changes]
-    return any(part.lower() in _PROTECTED for path in paths for part in path.split("/"))
+    return any(map(_has_protected_part, paths))
+
+
+def _names_protected(rule: Rule) -> bool:
+    """Whether a rule was plainly written for such files, and not only happens to match them."""
+    return rule.what is not None and _has_protected_part(rule.what)
+
+
+def _has_protected_part(path: str) -> bool:
+    return any(part.lower() in _PROTECTED for part in path.split("/"))
 
 
 def _suggested_rule(name: str, prepared: Prepared) -> Rule:

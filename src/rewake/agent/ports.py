@@ -94,7 +94,8 @@ class ToolContext:
     """Where a tool works. All paths are absolute and resolved.
 
     `session_directory` holds `outputs/<call_id>/`; `secrets` are names of environment variables
-    that no command may see; `is_inside(path)` says whether a real path is in an allowed directory.
+    that no command may see, besides the providers' keys. Tools may touch what is in `project` or in
+    one of the `extra_directories`.
     """
 
     project: Path

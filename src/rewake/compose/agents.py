@@ -54,7 +54,10 @@ def build_agent(
         session_directory=session.directory,
         blobs=session.blobs,
         files=session,
-        extra_directories=tuple(Path(path) for path in given.additional_directories),
+        extra_directories=tuple(
+            session.root.joinpath(Path(path).expanduser()).resolve()
+            for path in given.additional_directories
+        ),
         todos=lambda: session.state.conversation.todos,
     )
     executor = Executor(
