@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,9 @@ import pytest
 
 import rewake
 from rewake.log import lock
+from rewake.model.events import Change, FileChangeIntent, FileState
+from rewake.resume.lost import lost_changes
+from rewake.state.world import OpenCall, Written
 
 BEFORE, AFTER, LATER = "before\n", "after\n", "later\n"
 
@@ -93,3 +97,28 @@ def test_a_change_that_a_later_interrupted_call_replaced_is_not_lost(
         file.write_text(LATER)
     restart()
     assert verdicts(file, tmp_path / "home") == ["applied"]
+
+
+def test_a_path_that_the_log_holds_with_replacements_is_not_called_lost(
+    file: Path, tmp_path: Path, restart: Callable[[], object]
+) -> None:
+    path = os.fsencode(file.parent) + b"/caf\xe9.txt"
+    shown = path.decode("utf-8", "replace")
+    after = FileState("file", "a" * 64, 1, 0o644)
+    made = Change(shown, FileState(), after, base64.b64encode(path).decode())
+    with (
+        rewake.open_session(file.parent, home=tmp_path / "home", session_id="s") as session,
+        session.action("Write", intent=FileChangeIntent((made,))) as action,
+    ):
+        action.complete("written")
+    restart()
+    assert verdicts(file, tmp_path / "home") == []
+
+
+def test_a_time_that_is_none_makes_nothing_lost_that_may_have_been_changed_later(
+    file: Path,
+) -> None:
+    call = OpenCall("c", "Write", "completed")
+    after = FileState("file", "a" * 64, 1, 0o644)
+    written = Written(call, FileState(), after, "first", "yesterday")
+    assert lost_changes({str(file): written}, "second", ()) == []

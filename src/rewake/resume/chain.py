@@ -147,15 +147,16 @@ def _is(actual: FileState, expected: FileState, change: Change) -> bool:
     if actual.kind != expected.kind:
         return False
     # Permissions decide only where they are all that the change was about.
-    only_mode = _content(change.before) == _content(change.after)
+    only_mode = content_of(change.before) == content_of(change.after)
     if only_mode and change.before.mode != change.after.mode and actual.mode != expected.mode:
         return False
     if expected.kind == "file":
         return expected.sha256 is not None and actual.sha256 == expected.sha256
-    return _content(actual) == _content(expected)
+    return content_of(actual) == content_of(expected)
 
 
-def _content(state: FileState) -> tuple[str, str | None, str | None, str | None]:
+def content_of(state: FileState) -> tuple[str, str | None, str | None, str | None]:
+    """All of a state but its permissions; equal for equal contents."""
     return state.kind, state.sha256, state.target, state.target_base64
 
 

@@ -9,9 +9,7 @@ looked at, so the cost is bounded; and a file that somebody changed later is not
 
 from __future__ import annotations
 
-import hashlib
 import os
-import stat
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -21,6 +19,7 @@ import msgspec
 
 from rewake.model.content import JsonObject, Text
 from rewake.model.events import FileChangeIntent, FileState, Outcome, Resolution, Result
+from rewake.resume.chain import content_of, observe
 from rewake.resume.evidence import Settlement
 from rewake.state.world import OpenCall, Written
 
@@ -47,7 +46,8 @@ def lost_changes(
         for change in call.intent.changes
     }
     for path, known in written.items():
-        if path in in_doubt:
+        # A path that isn't UTF-8 stands here with replacements, so nothing can be looked up by it.
+        if path in in_doubt or "\ufffd" in path:
             continue
         if known.boot_id and known.boot_id != boot_id:
             evidence = _mismatch(Path(path), known)
@@ -59,11 +59,10 @@ def lost_changes(
 def _mismatch(path: Path, known: Written) -> JsonObject | None:
     """What is there instead, or None where the file is as it was left or was changed later."""
     actual, changed_at = _look(path)
-    if actual.kind == known.after.kind and actual.sha256 == known.after.sha256:
+    if content_of(actual) == content_of(known.after):
         return None
-    is_old = (actual.kind, actual.sha256) == (known.before.kind, known.before.sha256)
-    written_at = datetime.fromisoformat(known.timestamp).timestamp()
-    if not is_old and changed_at is not None and changed_at > written_at + _LATER_SECONDS:
+    is_old = content_of(actual) == content_of(known.before)
+    if not is_old and changed_at is not None and changed_at > _written_at(known) + _LATER_SECONDS:
         return None
     return {
         "path": str(path),
@@ -74,20 +73,22 @@ def _mismatch(path: Path, known: Written) -> JsonObject | None:
     }
 
 
+def _written_at(known: Written) -> float:
+    """Unix seconds; before everything where another program wrote a time that is none."""
+    try:
+        return datetime.fromisoformat(known.timestamp).timestamp()
+    except ValueError:
+        return 0.0
+
+
 def _look(path: Path) -> tuple[FileState, float | None]:
     try:
-        found = path.lstat()
-        if stat.S_ISLNK(found.st_mode):
-            return FileState("symlink", target=os.fsdecode(path.readlink())), found.st_mtime
-        if not stat.S_ISREG(found.st_mode):
-            return FileState("directory"), found.st_mtime
-        data = path.read_bytes()
+        return observe(os.fsencode(path)), path.lstat().st_mtime
     except (FileNotFoundError, NotADirectoryError):
         return FileState(), None
     except OSError:
         # What can't be read can't be called lost.
         return FileState("file"), float("inf")
-    return FileState("file", hashlib.sha256(data).hexdigest(), len(data)), found.st_mtime
 
 
 def _settlement(path: str, known: Written, evidence: JsonObject) -> Settlement:
