@@ -20,7 +20,7 @@ from rewake.compose.place import Place
 from rewake.compose.waking import load_session, open_calls, wake
 from rewake.errors import SessionBusyError, StorageError, UsageError
 from rewake.log.appender import Appender
-from rewake.log.disk import Disk
+from rewake.log.disk import Disk, storage_error
 from rewake.log.git import branch_name
 from rewake.log.layout import SessionPaths, refuse_existing
 from rewake.log.lock import boot_id, this_process
@@ -114,7 +114,10 @@ def open_existing(at: Place, paths: SessionPaths, asked: Asked, options: Options
         lock = stack.enter_context(_lock(at, paths))
         loaded, appender = _loaded_for_writing(at, paths, options, stack)
         running = open_calls(loaded.state).values()
-        settle_running(running, paths.directory, boot_id(), asked.on_running)
+        try:
+            settle_running(running, paths.directory, boot_id(), asked.on_running)
+        except OSError as error:
+            raise storage_error(error, paths.outputs, "read") from error
         waking = wake(at, paths, loaded, options.verify)
         if asked.on_unknown == "stop":
             waking.stop_if_unknown(paths.session_id)
@@ -184,6 +187,11 @@ def open_fork(
     The origin is only read, also while somebody writes it; its events are shared by reference, so
     a fork costs the same whatever its origin's size. It lives beside its origin.
     """
+    if options.durability == "memory":
+        raise UsageError(
+            "A fork can't be made without recording.",
+            remedy="Leave out --no-session-persistence.",
+        )
     with ForksLock(origin.project, at.disk):  # its origin can't be deleted meanwhile
         return _fork(at, origin, target_id, session_id, options)
 

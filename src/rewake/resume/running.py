@@ -55,11 +55,16 @@ def _settle_one(directory: Path, boot_id: str, on_running: Literal["wait", "stop
 
 
 def _is_wrapper(pid: int) -> bool:
-    if pid <= 1:
-        return False
-    import subprocess  # hardly ever needed, and slow to import
+    return pid > 1 and _WRAPPER in _command_of(pid)
 
-    listed = subprocess.run(
-        ["ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
-    )
-    return _WRAPPER in listed.stdout
+
+def _command_of(pid: int) -> str:
+    """The command line of a process; empty where the system doesn't tell or there is none."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace")
+    import subprocess  # only where there is no /proc, and slow to import
+
+    with contextlib.suppress(OSError):
+        asked = ["ps", "-o", "command=", "-p", str(pid)]
+        return subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+    return ""
