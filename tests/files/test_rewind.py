@@ -43,7 +43,7 @@ COMMANDS = {
     "link made": "ln -s src other",
     "link retargeted": "ln -sfn src link",
     "link replaced by a file": "rm link && printf x > link",
-    "file replaced by a link": "rm a.txt && ln -s /etc/passwd a.txt",
+    "file replaced by a link": "rm a.txt && ln -s ../outside a.txt",
     "file became a directory": "rm a.txt && mkdir a.txt && printf x > a.txt/inner",
     "directory became a file": "rm -r src && printf x > src",
     "directory became a link": "mv src lib && ln -s lib src",

@@ -43,13 +43,14 @@ class Limits(msgspec.Struct, frozen=True):
 class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """What a path was at the last look. `sha256` of None on a file means: its content isn't kept.
 
-    `stat` is mode, size, mtime_ns, ctime_ns and inode. `oid` names the git object with the same
+    `stat` is mode, size, mtime_ns, ctime_ns and inode; `settled` says whether the same stat later
+    proves the same content. `oid` names the git object with the same
     bytes where the content is kept there and not in a blob.
     """
 
     kind: FileKind
     stat: tuple[int, int, int, int, int] = (0, 0, 0, 0, 0)
-    looked_ns: int = 0
+    settled: bool = False
     sha256: str | None = None
     target: bytes = b""
     oid: str = ""
@@ -58,10 +59,6 @@ class Entry(msgspec.Struct, frozen=True, gc=False, array_like=True):
     def covered(self) -> bool:
         """Whether what was there can be brought back."""
         return self.kind != "file" or self.sha256 is not None
-
-    def is_settled(self) -> bool:
-        """Whether the same stat now proves the same content."""
-        return max(self.stat[2], self.stat[3]) + YOUNG_NS < self.looked_ns
 
     def state(self) -> FileState:
         """The state as events hold it."""
@@ -95,6 +92,11 @@ def signature(status: os.stat_result) -> tuple[int, int, int, int, int]:
         status.st_ctime_ns,
         status.st_ino,
     )
+
+
+def is_settled(found: tuple[int, int, int, int, int], looked_ns: int) -> bool:
+    """Whether a file was old enough when it was looked at: a later write gives it another stat."""
+    return max(found[2], found[3]) + YOUNG_NS < looked_ns
 
 
 class Blobs(Protocol):
@@ -135,11 +137,11 @@ class Looker:
                 self._problem("unreadable", path)
                 return ABSENT
         found = signature(status)
-        if known is not None and known.stat == found and known.covered and known.is_settled():
+        if known is not None and known.stat == found and known.covered and known.settled:
             return known
         mode = status.st_mode
         if stat.S_ISDIR(mode):
-            return Entry("directory", found, self.clock_ns())
+            return Entry("directory", found)
         if stat.S_ISLNK(mode):
             return self._link(path, found)
         if not stat.S_ISREG(mode):
@@ -148,7 +150,8 @@ class Looker:
 
     def _link(self, path: bytes, found: tuple[int, int, int, int, int]) -> Entry:
         try:
-            return Entry("symlink", found, self.clock_ns(), None, os.readlink(path))
+            target = os.readlink(path)
+            return Entry("symlink", found, is_settled(found, self.clock_ns()), None, target)
         except OSError:
             return ABSENT  # gone between two system calls
 
@@ -159,18 +162,18 @@ class Looker:
         reason = self._over(found[1])
         if reason:
             self._problem(reason, path)
-            return Entry("file", found, now)
+            return Entry("file", found)
         try:
             data, found = _read(path)
         except OSError:
             self._problem("unreadable", path)
-            return Entry("file", found, now)
+            return Entry("file", found)
         sha256 = hashlib.sha256(data).hexdigest()
         if oid and git_oid(data, hash_name) == oid:
-            return Entry("file", found, now, sha256, b"", oid)
+            return Entry("file", found, is_settled(found, now), sha256, b"", oid)
         self._kept_bytes += len(data)
         self.keep(data)
-        return Entry("file", found, now, sha256)
+        return Entry("file", found, is_settled(found, now), sha256)
 
     def _over(self, size: int) -> str:
         if size > self.limits.file_bytes_max:

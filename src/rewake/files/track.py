@@ -234,11 +234,9 @@ class Tracker:
     # --- comparing -----------------------------------------------------------------------------
 
     def _compare(self, before: Table, after: Table) -> tuple[list[Change], dict[str, list[bytes]]]:
-        paths = [
-            path
-            for path in before.entries.keys() | after.entries.keys()
-            if before.entries.get(path) is not after.entries.get(path)
-        ]
+        known = before.entries
+        paths = [path for path, entry in after.entries.items() if known.get(path) is not entry]
+        paths.extend(known.keys() - after.entries.keys())
         candidates = [path for path in sorted(paths) if self._may_differ(path, before, after)]
         candidates = _certain(candidates, before, after)
         objects = self._objects(candidates, before)

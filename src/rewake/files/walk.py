@@ -12,7 +12,7 @@ import stat
 from collections.abc import Mapping
 from typing import Final
 
-from rewake.files.look import Entry, Looker
+from rewake.files.look import Entry, Looker, signature
 
 # What can be made again by a program, has many files, and no person edits.
 CACHES: Final = frozenset(
@@ -70,7 +70,7 @@ class Walk:
             self.nested.append(directory)
             return
         prefix = directory + b"/" if directory else b""
-        entries, known, now = self.entries, self._known, self._looker.clock_ns()
+        entries, known = self.entries, self._known
         for entry in listed:
             path = prefix + entry.name
             try:
@@ -89,11 +89,11 @@ class Walk:
                     entries[path] = before
                     waiting.append(path)
                     continue
-                if before.sha256 is not None and before.is_settled():
+                if before.settled and before.covered:
                     entries[path] = before
                     continue
             if stat.S_ISDIR(status.st_mode):
-                self._found_directory(path, entry, status, now, waiting)
+                self._found_directory(path, entry, status, waiting)
             elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
                 entries[path] = self._looker.look(self._root + b"/" + path, before, status=status)
 
@@ -102,7 +102,6 @@ class Walk:
         path: bytes,
         entry: os.DirEntry[bytes],
         status: os.stat_result,
-        now: int,
         waiting: list[bytes],
     ) -> None:
         if entry.name in CACHES:
@@ -114,7 +113,6 @@ class Walk:
         # A directory's own times change with what is in it, which has entries of its own.
         self.entries[path] = Entry(
             "directory",
-            (status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino),
-            now,
+            signature(status),
         )
         waiting.append(path)
