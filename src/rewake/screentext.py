@@ -34,8 +34,12 @@ def clean(text: str) -> str:
     """`text` without control sequences; newlines and tabs stay."""
     if text.isascii() and text.isprintable():
         return text
-    text = _SEQUENCE.sub("", _LINE_ENDS.sub("\n", text))
-    return _FORBIDDEN.sub("", text)
+    return _FORBIDDEN.sub("", without_sequences(_LINE_ENDS.sub("\n", text)))
+
+
+def without_sequences(text: str) -> str:
+    """`text` without what moves a terminal's cursor, colours it or names its window."""
+    return _SEQUENCE.sub("", text) if "\x1b" in text or "\x9b" in text else text
 
 
 def one_line(text: str) -> str:

@@ -16,6 +16,7 @@ import msgspec
 
 from rewake.model.content import ContentBlock, File, JsonObject, Text, ToolCall
 from rewake.model.events import Event, Message, Metadata, ToolLifecycle
+from rewake.screentext import without_sequences
 from rewake.state.text import valid_unicode
 
 Kind = Literal["title", "prompt", "answer", "tool", "file"]
@@ -26,10 +27,6 @@ _PATH_ARGUMENTS: Final = frozenset({"path", "file_path", "filename", "file", "no
 _PATH_CHARS_MAX: Final = 4096
 _TYPE_KEY: Final = b'"event_type":"'
 _HEADER_BYTES_MAX: Final = 512
-_SEQUENCE: Final = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\-~]"
-    r"|\x9b[0-?]*[ -/]*[@-~]"
-)
 _ACCENTS: Final = re.compile("[\u0300-\u036f]")  # of Latin, Greek and Cyrillic letters
 # Scripts that set no spaces between words: each character is a word, and a word of theirs a phrase.
 _UNSPACED: Final = re.compile(
@@ -88,11 +85,6 @@ def searchable(text: str) -> str:
     plain = unicodedata.normalize("NFKD", valid_unicode(text).replace("\0", " ").casefold())
     composed = unicodedata.normalize("NFC", _ACCENTS.sub("", plain))
     return _UNSPACED.sub(r" \1 ", composed)
-
-
-def without_sequences(text: str) -> str:
-    """`text` without what moves a terminal's cursor, colours it or names its window."""
-    return _SEQUENCE.sub("", text) if "\x1b" in text or "\x9b" in text else text
 
 
 def _of_message(message_id: str, message: Message) -> Iterator[Passage]:

@@ -12,7 +12,9 @@ from typing import Final
 
 import msgspec
 
-from rewake.catalogue.passages import searchable, without_sequences
+from rewake.catalogue.passages import searchable
+from rewake.screentext import without_sequences
+from rewake.state.text import boundary
 
 _TERMS_MAX: Final = 32
 _TERM: Final = re.compile(r'"([^"]*)"(\*?)|([^\s"]+)')
@@ -82,26 +84,15 @@ def _cut(text: str, spans: list[tuple[int, int]]) -> Snippet:
     start = max(0, first - _LEAD_CHARS)
     if start > 0:
         space = text.find(" ", start, first)
-        start = space + 1 if space >= 0 else _cluster_start(text, start)
+        start = space + 1 if space >= 0 else boundary(text, start)
     end = min(len(text), start + _SNIPPET_CHARS)
-    end = len(text) if end == len(text) else _cluster_start(text, end)
+    end = len(text) if end == len(text) else boundary(text, end)
     before, after = ("… " if start > 0 else ""), (" …" if end < len(text) else "")
     shift = len(before) - start
     marks = tuple(
         (left + shift, right + shift) for left, right in spans if left >= start and right <= end
     )
     return Snippet(before + text[start:end] + after, marks)
-
-
-def _cluster_start(text: str, at: int) -> int:
-    """Back to where no character, emoji or combining sequence is cut through."""
-    while at > 0 and (_continues(text[at]) or text[at - 1] == _JOINER):
-        at -= 1
-    return at
-
-
-def _continues(char: str) -> bool:
-    return unicodedata.combining(char) != 0 or char in "\u200d\ufe0e\ufe0f"
 
 
 def _pattern(terms: tuple[Term, ...], *, fold: bool = False) -> re.Pattern[str] | None:
