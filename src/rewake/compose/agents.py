@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,7 +56,7 @@ def build_agent(
         blobs=session.blobs,
         files=session,
         extra_directories=tuple(
-            session.root.joinpath(Path(path).expanduser()).resolve()
+            session.root.joinpath(os.path.expanduser(path)).resolve()  # noqa: PTH111  # never raises
             for path in given.additional_directories
         ),
         todos=lambda: session.state.conversation.todos,
