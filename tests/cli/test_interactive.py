@@ -160,6 +160,7 @@ def test_commands_at_the_prompt(shell: Shell) -> None:
             terminal.expect(PROMPT)
             terminal.type(command + ENTER)
             terminal.expect(answer)
+        terminal.expect(PROMPT)
         terminal.type(CTRL_D)
         assert terminal.code() == 0
     states = {info["state"] for info in shell.run_json("sessions", "--json")}

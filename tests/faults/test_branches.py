@@ -48,6 +48,23 @@ def test_of_two_leaves_the_newer_one_counts_resumed_three_times_with_metadata_af
     assert (left.last_text, active.last_text) == ("answer two", "answer 2")
 
 
+def test_a_resume_tells_how_the_run_before_ended(open_session: Open) -> None:
+    with open_session(session_id="s") as session:
+        turns(session, "one")
+        session.terminal("done")
+    for _ in range(2):
+        with open_session(resume="s") as session:
+            assert session.resumed is not None
+            assert session.resumed.terminal is not None
+            assert session.resumed.terminal.reason == "done"
+            session.terminal("done")
+    with open_session(resume="s") as session:
+        pass
+    with open_session(resume="s") as session:
+        assert session.resumed is not None
+        assert session.resumed.terminal is None
+
+
 def test_side_records_between_two_turns_do_not_cut_the_chain(open_session: Open) -> None:
     with open_session(session_id="s") as session:
         for name in ("one", "two", "three"):

@@ -121,11 +121,8 @@ def open_existing(at: Place, paths: SessionPaths, asked: Asked, options: Options
         waking = wake(at, paths, loaded, options.verify)
         if asked.on_unknown == "stop":
             waking.stop_if_unknown(paths.session_id)
-        # A copied or renamed directory holds another session's lines; new ones must be of that
-        # session too, or no reader would take them for a part of it.
-        recorded_as = loaded.newest.session_id if loaded.newest is not None else None
-        session = _session(at, paths, loaded.state, options, appender, recorded_as=recorded_as)
-        session.checkpoint_is_behind(loaded.since_checkpoint, loaded.bytes_since_checkpoint)
+        found = waking.resume_state(paths.session_id)  # before anything is recorded
+        session = _reopened(at, paths, loaded, options, appender)
         stack.callback(session.close)
         if loaded.newest is None:
             session.record(SessionStart(project=_project(at)))
@@ -137,7 +134,10 @@ def open_existing(at: Place, paths: SessionPaths, asked: Asked, options: Options
             ),
         )
         waking.record(session)
-        session.resumed = waking.resume_state(paths.session_id)
+        told = waking.resume_state(paths.session_id)
+        session.resumed = msgspec.structs.replace(
+            found, pending=told.pending, uncertain=told.uncertain
+        )
         notice = finish_rewind(session)
         if notice is not None:
             session.resumed = msgspec.structs.replace(session.resumed, notices=(notice,))
@@ -156,10 +156,20 @@ def open_for_notes(at: Place, paths: SessionPaths) -> Session:
     with ExitStack() as stack:
         lock = stack.enter_context(_lock(at, paths))
         loaded, appender = _loaded_for_writing(at, paths, options, stack)
-        session = _session(at, paths, loaded.state, options, appender)
-        session.checkpoint_is_behind(loaded.since_checkpoint, loaded.bytes_since_checkpoint)
+        session = _reopened(at, paths, loaded, options, appender)
         stack.pop_all()
     session.on_close(lock.release)
+    return session
+
+
+def _reopened(
+    at: Place, paths: SessionPaths, loaded: Loaded, options: Options, appender: Appender
+) -> Session:
+    # A copied or renamed directory holds another session's lines; new ones must be of that
+    # session too, or no reader would take them for a part of it.
+    recorded_as = loaded.newest.session_id if loaded.newest is not None else None
+    session = _session(at, paths, loaded.state, options, appender, recorded_as=recorded_as)
+    session.checkpoint_is_behind(loaded.since_checkpoint, loaded.bytes_since_checkpoint)
     return session
 
 
