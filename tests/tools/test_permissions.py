@@ -17,14 +17,16 @@ from rewake.agent.ports import Prepared
 from rewake.agent.rules import parse_rule
 from rewake.agent.tools.bash import BashTool
 from rewake.agent.tools.edit import EditTool
+from rewake.agent.tools.glob import GlobTool
 from rewake.agent.tools.grep import GrepTool
 from rewake.agent.tools.read import ReadTool
 from rewake.agent.tools.todo import TodoWriteTool
 from rewake.agent.tools.write import WriteTool
 from rewake.errors import SettingsError
+from rewake.model.content import plain_text
 from rewake.model.events import ShellIntent
 
-BASH, EDIT, READ, WRITE = BashTool(), EditTool(), ReadTool(), WriteTool()
+BASH, EDIT, GLOB, READ, WRITE = BashTool(), EditTool(), GlobTool(), ReadTool(), WriteTool()
 
 
 def command_allowed(command: str, *allow: str, deny: tuple[str, ...] = ()) -> bool:
@@ -123,6 +125,36 @@ def test_a_deny_rule_for_reading_covers_searching_the_directory(bench: Bench) ->
     prepared = bench.prepare(GrepTool(), pattern="x", path="secrets")
     decision = Permissions("bypass", deny=["Read(secrets/**)"]).decide(GrepTool(), prepared)
     assert isinstance(decision, Denied)
+
+
+@pytest.mark.parametrize("rule", ["Read(secrets)", "Read(secrets/)", "Read(./secrets/**)"])
+def test_a_deny_rule_for_a_directory_covers_what_is_in_it(bench: Bench, rule: str) -> None:
+    bench.write("secrets/deep/a", "x")
+    prepared = bench.prepare(READ, file_path="secrets/deep/a")
+    assert isinstance(Permissions("bypass", deny=[rule]).decide(READ, prepared), Denied)
+
+
+@pytest.mark.parametrize("rule", ["Read(secrets/**)", "Read(secrets)", "Grep(secrets/a)"])
+def test_a_search_of_everything_leaves_out_what_a_deny_rule_forbids(
+    bench: Bench, rule: str
+) -> None:
+    bench.write("secrets/a", "key")
+    bench.write("public", "key")
+    permissions = Permissions("default", deny=[rule])
+    bench.context = dataclasses.replace(bench.context, forbids=permissions.forbids)
+    tool = GrepTool()
+    prepared = bench.prepare(tool, pattern="key")
+    assert isinstance(permissions.decide(tool, prepared), Allowed)
+    assert plain_text(bench.run(tool, prepared).content) == "public"
+
+
+def test_a_list_of_files_leaves_out_what_a_deny_rule_forbids(bench: Bench) -> None:
+    bench.write("secrets/a", "key")
+    bench.write("public", "key")
+    permissions = Permissions("default", deny=["Read(secrets)"])
+    bench.context = dataclasses.replace(bench.context, forbids=permissions.forbids)
+    output = bench.run(GLOB, bench.prepare(GLOB, pattern="**"))
+    assert plain_text(output.content) == "public"
 
 
 @pytest.mark.parametrize(

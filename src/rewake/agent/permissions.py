@@ -91,12 +91,12 @@ class Permissions:
 
     def decide(self, tool: Tool, prepared: Prepared) -> Allowed | Denied:
         """Whether the call may run, asking the user if nothing else decides."""
-        name, subject = tool.spec.name, prepared.subject
-        for rule in self._deny:
-            if rule.denies(name, subject):
-                return Denied(
-                    f"The rule {rule} forbids this call. Find another way or ask the user."
-                )
+        name = tool.spec.name
+        forbidding = self._forbidding(name, prepared.subject)
+        if forbidding is not None:
+            return Denied(
+                f"The rule {forbidding} forbids this call. Find another way or ask the user."
+            )
         by_mode = self._by_mode(tool, prepared)
         if by_mode is not None:
             return by_mode
@@ -107,6 +107,13 @@ class Permissions:
         if self._ask is None:
             return Denied(self._nobody_to_ask(name, suggested))
         return self._answer(name, prepared, suggested)
+
+    def forbids(self, tool_name: str, subject: str) -> bool:
+        """Whether a deny rule speaks of it: for tools that come upon files nobody named."""
+        return self._forbidding(tool_name, subject) is not None
+
+    def _forbidding(self, tool_name: str, subject: str) -> Rule | None:
+        return next((rule for rule in self._deny if rule.denies(tool_name, subject)), None)
 
     def _by_mode(self, tool: Tool, prepared: Prepared) -> Allowed | Denied | None:
         mode = self.mode

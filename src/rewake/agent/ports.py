@@ -95,7 +95,8 @@ class ToolContext:
 
     `session_directory` holds `outputs/<call_id>/`; `secrets` are names of environment variables
     that no command may see, besides the providers' keys. Tools may touch what is in `project` or in
-    one of the `extra_directories`.
+    one of the `extra_directories`; a tool that searches leaves out each file, as it is shown, that
+    `forbids(tool name, file)` names.
     """
 
     project: Path
@@ -106,6 +107,7 @@ class ToolContext:
     extra_directories: tuple[Path, ...] = ()
     secrets: frozenset[str] = frozenset()
     todos: Callable[[], Sequence[Todo]] = tuple
+    forbids: Callable[[str, str], bool] = lambda _tool, _file: False
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,8 +75,11 @@ class Rule:
             return True
         if tool == "Bash":
             return _denies_command(self.what, subject)
-        # A search of a forbidden directory is named by the directory itself.
-        return _matches_path(self.what, subject) or _matches_path(self.what, f"{subject}/")
+        # What is in a forbidden directory is forbidden, and a search of one is named by itself.
+        return any(
+            _matches_path(self.what, place) or _matches_path(self.what, f"{place}/")
+            for place in _with_parents(subject)
+        )
 
     def _covers(self, tool: str) -> bool:
         return tool == self.tool or tool in _COVERED.get(self.tool, ())
@@ -101,6 +104,12 @@ def parse_rule(text: str) -> Rule:
             ) from error
     # As in other agents, `Bash()`, `Bash(*)` and `Bash` all mean every command.
     return Rule(match["tool"], None if what in {"", "*", "**"} else what)
+
+
+def _with_parents(path: str) -> list[str]:
+    """The path and the directories that it is in, as far as it names them."""
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
 
 def _matches_path(pattern: str, path: str) -> bool:

@@ -60,6 +60,7 @@ def build_agent(
             for path in given.additional_directories
         ),
         todos=lambda: session.state.conversation.todos,
+        forbids=permissions.forbids,
     )
     executor = Executor(
         session=session,

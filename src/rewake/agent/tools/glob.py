@@ -97,8 +97,9 @@ def _find(plan: _Plan, context: ToolContext) -> ToolOutput:
     found: list[str] = []
     for path in walk.files():
         relative = os.path.relpath(path, plan.root).replace(os.sep, "/")
-        if plan.pattern.match(relative):
-            found.append(shown(path, context))
+        name = shown(path, context)
+        if plan.pattern.match(relative) and not context.forbids("Glob", name):
+            found.append(name)
             if len(found) == _FOUND_MAX:
                 walk.stopped = f"only the first {_FOUND_MAX} are shown; narrow the pattern"
                 break

@@ -216,7 +216,11 @@ class _Search:
     def run(self, context: ToolContext) -> ToolOutput:
         """Blocks until the worker has ended or the deadline has passed."""
         with self._worker:
-            files = [path for path in self._walk.files() if self._is_wanted(path)]
+            files = [
+                path
+                for path in self._walk.files()
+                if self._is_wanted(path) and not context.forbids("Grep", shown(path, context))
+            ]
             answer = self._ask(files)
         found = [_decode(line) for line in answer.split(b"\n") if line.endswith(b"}")]
         lines = self._lines(found, [_printable(shown(path, context)) for path in files])
