@@ -90,7 +90,7 @@ class _Check:
         self.size = self._end = reader.size()
         whose = owner(reader, self.size, self._subject.name)
         self.session_id = whose.session_id
-        if not whose.certain:
+        if not whose.certain and whose.session_id:  # without any event it is nobody's
             detail = f"the directory is {self._subject.name}, the lines are of {whose.session_id}"
             self._findings.add("wrong_directory", detail)
         for line in lines(reader, self.size):

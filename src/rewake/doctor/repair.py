@@ -22,6 +22,7 @@ from rewake.doctor.findings import LISTED_MAX
 from rewake.doctor.lines import Ids, Line, Owner, lines, owner, standing
 from rewake.doctor.subject import Subject
 from rewake.doctor.swap import Sibling, remove_leftover
+from rewake.errors import DamagedError
 from rewake.log.disk import Disk
 from rewake.log.lock import Holder, SessionLock
 from rewake.log.scan import Transcript
@@ -77,14 +78,17 @@ def repair(
 
     On return the repaired transcript and the kept original are durable. Raises SessionBusyError
     while a process writes the session, UnreadableVersionError if it asks for a newer reader,
-    SessionNotFoundError where there is no transcript; and StorageError, after which the transcript
+    SessionNotFoundError where there is no transcript, DamagedError for a file outside of any home
+    that has not one event in it (so that no other file is taken for one); and StorageError, after which the transcript
     is whole, the damaged one or (if only the last sync failed) the repaired one. With `dry_run`
     nothing is changed and no lock is taken.
     """
     subject.require()
     if dry_run:
         with Transcript(subject.transcript) as reader:
-            return _plan(subject, reader).report(dry_run=True)
+            work = _plan(subject, reader)
+            work.require_events()
+            return work.report(dry_run=True)
     is_lock_ours = subject.session is None and not subject.lock.exists()
     with SessionLock(subject.lock, disk, holder):
         try:
@@ -98,6 +102,7 @@ def _repair(subject: Subject, disk: Disk, moment: str) -> RepairReport:
     removed = remove_leftover(subject.transcript)
     with Transcript(subject.transcript) as reader:
         work = _plan(subject, reader)
+        work.require_events()
         kept = None
         if work.is_damaged:
             with Sibling(subject.transcript, disk) as sibling:
@@ -141,6 +146,14 @@ class _Work:
     def is_damaged(self) -> bool:
         """Whether a line was found that isn't copied as it stands."""
         return bool(self._counts)
+
+    def require_events(self) -> None:
+        """Raises DamagedError for what is no session's and has no event, once all is accounted for."""
+        if self._subject.session is None and self.is_damaged and not self._events:
+            raise DamagedError(
+                f"{self._subject.transcript} has no event of a session; it was not touched.",
+                remedy="Name a transcript, or a session: `rewake sessions --all` lists them.",
+            )
 
     def records(self, *, account: bool) -> Iterator[bytes]:
         """The records of the repaired transcript, without their newlines."""
