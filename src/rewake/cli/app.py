@@ -15,6 +15,7 @@ import typer
 from rewake.cli import table
 from rewake.cli.dispatch import run_command
 from rewake.cli.quick import default_of, regular
+from rewake.cli.terminal import note
 from rewake.errors import UsageError
 
 # What the library raises for wrong arguments; it exports only this subclass of it.
@@ -30,6 +31,9 @@ _TYPES: Final[dict[str, type]] = {
 }
 
 
+_NO_COMMAND: Final = "No such command"
+
+
 class UsageShownError(UsageError):
     """Wrong arguments; what is wrong with them has been shown, with the usage."""
 
@@ -42,11 +46,21 @@ def run_with_typer(arguments: Sequence[str]) -> int:
     except typer.Abort:
         raise KeyboardInterrupt from None
     except _ParseError as error:
+        _reword(error)
         show_usage = getattr(error, "show", None)
         if callable(show_usage):
             show_usage()
+        if _message(error).startswith(_NO_COMMAND):  # the likeliest reason: words of a prompt
+            note('A prompt stands in quotes after -p: rewake -p "Make the tests pass"')
         raise UsageShownError(_message(error), remedy="See rewake --help.") from error
     return int(code or 0)
+
+
+def _reword(error: Exception) -> None:
+    """Leaves out what names the library's own exception."""
+    message = getattr(error, "message", None)
+    if isinstance(message, str):
+        setattr(error, "message", message.replace("Value error, ", ""))  # noqa: B010  # no such member in its type
 
 
 def _message(error: Exception) -> str:
@@ -84,6 +98,7 @@ def _function(command: table.Command) -> Callable[..., int]:
     def run(**values: Any) -> int:
         context = values.pop("context", None)
         if is_root and context is not None and context.invoked_subcommand is not None:
+            _refuse_options_of_root(context.invoked_subcommand, values)
             return 0
         given = {
             name: tuple(value) if isinstance(value, list) else value
@@ -104,6 +119,16 @@ def _function(command: table.Command) -> Callable[..., int]:
     setattr(run, "__signature__", inspect.Signature(parameters))  # noqa: B010  # a plain assignment has no type
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _refuse_options_of_root(command: str, values: dict[str, Any]) -> None:
+    """An option before a command would be ignored: the list of another project, no JSON."""
+    for option in table.ROOT.options:
+        if option.flags and values[option.name] != default_of(option):
+            raise UsageError(
+                f"{option.flags[0]} stands before the command {command}, where it means nothing.",
+                remedy=f"Put it behind, if `rewake {command} --help` has it; a prompt needs quotes.",
+            )
 
 
 def _named(name: str, annotation: Any, default: Any) -> inspect.Parameter:
