@@ -16,6 +16,7 @@ from rewake.model.content import ToolCall, plain_text
 
 _COLUMNS: Final = 100
 _RESULT_LINES: Final = 3
+_ERROR_COLUMNS: Final = 500  # a reason with its remedy must not be cut
 
 
 @dataclass(slots=True)
@@ -27,6 +28,7 @@ class TextReporter:
     streams: bool = False
     _cleaner: StreamCleaner = field(default_factory=StreamCleaner)
     _in_line: bool = False
+    _running: list[str] = field(default_factory=list)
 
     def on_text(self, text: str) -> None:
         """A piece of the answer."""
@@ -50,15 +52,22 @@ class TextReporter:
     def on_call(self, tool_name: str, prepared: Prepared) -> None:
         """A call that is about to run."""
         self.end_line()
+        self._running.append(tool_name)
         style = style_for(self.notes)
         summary = fit(prepared.summary, _COLUMNS)
         say(f"{style.cyan('●')} {style.bold(one_line(tool_name))} {summary}", stream=self.notes)
 
     def on_result(self, tool_name: str, text: str, *, is_error: bool) -> None:
-        """The first lines of what the model is told."""
+        """The first lines of what the model is told; of a call that never ran, its name first."""
+        self.end_line()
         style = style_for(self.notes)
+        if tool_name in self._running:
+            self._running.remove(tool_name)
+        else:
+            say(f"{style.red('●')} {style.bold(one_line(tool_name))}", stream=self.notes)
         lines = [line for line in clean(text).split("\n") if line.strip()]
-        shown = [fit(line, _COLUMNS) for line in lines[:_RESULT_LINES]]
+        columns = _ERROR_COLUMNS if is_error else _COLUMNS
+        shown = [fit(line, columns) for line in lines[:_RESULT_LINES]]
         if is_error and not shown:
             shown = [f"{one_line(tool_name)} failed"]
         if len(lines) > _RESULT_LINES:
