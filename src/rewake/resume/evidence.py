@@ -261,10 +261,12 @@ def _shell_finished(
     ended = status.exit or shell.ShellExit()
     evidence = {**evidence, "exit": msgspec.to_builtins(ended), "background": status.background}
     outcome = Outcome(exit_code=ended.exit_code, duration_ms=ended.duration_ms)
-    text = (
-        "The command WAS run and ended by itself although the session was interrupted. "
-        "Do not repeat it."
+    how = (
+        "was stopped with the session: what it had done until then is done. Look at it first."
+        if ended.cancelled
+        else "ended by itself although the session was interrupted. Do not repeat it."
     )
+    text = f"The command WAS run and {how}"
     return _settlement(
         call,
         Resolution("applied", evidence, by, shell.describe_exit(status)),

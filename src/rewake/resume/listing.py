@@ -30,6 +30,8 @@ SessionStateName = Literal["running"] | RestingStateName
 _HEAD_BYTES: Final = 1 << 12  # the first line of a session that is no fork
 _DONE: Final = "done"
 _INTERRUPTED: Final = "interrupted"
+# The ends of a run that were asked for; what was to be done is not done, and nothing went wrong.
+_STOPPED: Final = frozenset({"interrupted", "terminated", "hangup", "max_steps", "max_cost"})
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -156,12 +158,18 @@ def read_summary(paths: SessionPaths, blobs: BlobReader) -> Summary:
         with Transcript(paths.transcript) as reader:
             first = _first_event(reader)
             if first is None:
-                return Summary()
+                return _without_events(reader)
             refuse_newer(first)
             world = read_world(reader, blobs)
     except (OSError, RewakeError) as error:
         return Summary(state="damaged", problem=str(error))
     return summarise(world, first.timestamp)
+
+
+def _without_events(reader: Transcript) -> Summary:
+    if next(reader.lines_forward(block_bytes=_HEAD_BYTES), None) is None:
+        return Summary()
+    return Summary(state="damaged", problem=f"Not one event can be read in {reader.size()} bytes.")
 
 
 def summarise(world: World, created_at: str = "") -> Summary:
@@ -244,4 +252,4 @@ def _state(world: World) -> RestingStateName:
         return _INTERRUPTED
     if world.terminal.reason == _DONE:
         return _DONE
-    return _INTERRUPTED if world.terminal.reason == _INTERRUPTED else "failed"
+    return _INTERRUPTED if world.terminal.reason in _STOPPED else "failed"

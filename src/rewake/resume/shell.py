@@ -222,7 +222,7 @@ def describe_exit(status: ShellStatus) -> str:
     elif ended.output_limit:
         how = f"Killed after {seconds}: its output reached the limit."
     elif ended.cancelled:
-        how = f"Stopped after {seconds} because the user interrupted it."
+        how = f"Stopped after {seconds} because the run was interrupted."
     elif ended.signal is not None:
         how = f"Killed by signal {ended.signal} after {seconds}."
     elif ended.exit_code is not None:
