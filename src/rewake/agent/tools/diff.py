@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator
 from typing import Final
 
@@ -12,6 +13,9 @@ _CONTEXT_LINES: Final = 3
 _LINES_SHOWN_MAX: Final = 400
 # difflib is quadratic; a longer difference is only counted.
 _COMPARED_LINES_MAX: Final = 4_000
+
+_LINE: Final = re.compile(rb"[^\n]*\n|[^\n]+")  # with its newline, so that adding one is a change
+_UNENDED: Final = "\n\\ No newline at end of file"
 
 _Opcode = tuple[str, int, int, int, int]
 
@@ -34,7 +38,7 @@ def unified_diff(name: str, before: bytes | None, after: bytes) -> str:
 
 def line_counts(before: bytes, after: bytes) -> tuple[int, int]:
     """How many lines were added and how many removed, as far as counting is cheap."""
-    old, new = before.split(b"\n"), after.split(b"\n")
+    old, new = _LINE.findall(before), _LINE.findall(after)
     start = _common_head(old, new)
     tail = _common_head(old[start:][::-1], new[start:][::-1])
     old, new = old[start : len(old) - tail], new[start : len(new) - tail]
@@ -50,7 +54,10 @@ def line_counts(before: bytes, after: bytes) -> tuple[int, int]:
 
 def _lines(data: bytes) -> list[str] | None:
     decoded = text_files.decode(data)
-    return None if decoded is None else decoded.text.split("\n")
+    if decoded is None:
+        return None
+    *whole, rest = decoded.text.split("\n")
+    return [*whole, rest + _UNENDED] if rest else whole
 
 
 def _common_head(old: list[bytes] | list[str], new: list[bytes] | list[str]) -> int:
@@ -81,10 +88,14 @@ def _groups(
         yield [(t, i1 + begin, i2 + begin, j1 + begin, j2 + begin) for t, i1, i2, j1, j2 in group]
 
 
+def _range(start: int, end: int) -> str:
+    return f"{start + 1 if end > start else start},{end - start}"
+
+
 def _hunks(old: list[str], new: list[str], groups: Iterator[list[_Opcode]]) -> Iterator[str]:
     for group in groups:
         first, last = group[0], group[-1]
-        yield (f"@@ -{first[1] + 1},{last[2] - first[1]} +{first[3] + 1},{last[4] - first[3]} @@")
+        yield f"@@ -{_range(first[1], last[2])} +{_range(first[3], last[4])} @@"
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
                 yield from (f" {line}" for line in old[i1:i2])
