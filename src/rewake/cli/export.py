@@ -40,13 +40,14 @@ def export_session(
     paths = find_session(at, session)
     to_stdout = output == _STDOUT or (output is None and form != "archive" and not as_json)
     if to_stdout and form == "archive":
-        raise UsageError("An archive isn't written to a terminal.", remedy="Name a file with -o.")
+        raise UsageError("An archive isn't written to stdout.", remedy="Name a file with -o.")
     if to_stdout:
         redactor = Redactor(os.environ) if redact else None
         say(rendered(at, paths, form, redactor), end="")
         _tell_redacted(dict(redactor.counts) if redactor is not None else None)
         return 0
     target = output or Path(f"{paths.session_id}{_SUFFIXES[form]}")
+    _require_directory(target)
     done = export(paths.session_id, target, form=form, redact=redact, project=at.root, home=at.home)
     if as_json:
         from rewake.cli.jsonout import print_json
@@ -55,6 +56,14 @@ def export_session(
         return 0
     _print(done, redact=redact)
     return 0
+
+
+def _require_directory(target: Path) -> None:
+    if not target.absolute().parent.is_dir():
+        raise UsageError(
+            f"There is no directory {target.absolute().parent} to write to.",
+            remedy="Make it, or name another file with -o.",
+        )
 
 
 def _print(done: Exported, *, redact: bool) -> None:

@@ -9,10 +9,15 @@ from rewake.cli.amounts import amount
 from rewake.cli.terminal import clean, one_line, say
 from rewake.compose.archives import import_
 from rewake.compose.place import place
+from rewake.errors import UsageError
 
 
 def import_archive(file: str, cwd: Path | None, *, new_id: str | None, as_json: bool) -> int:
-    """Import it and say where it is; returns the exit status. Raises what `import_` raises."""
+    """Import it and say where it is; returns the exit status. Raises UsageError, and what `import_` raises."""
+    if not Path(file).is_file():
+        raise UsageError(
+            f"There is no file {file}.", remedy="Name an archive that `rewake export` has written."
+        )
     at = place(cwd or ".")
     done = import_(file, project=at.root, home=at.home, new_id=new_id)
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 from rewake.catalogue.listing import list_sessions
 from rewake.compose.opening import Asked, OnUnknown, Options, open_existing, open_fork, open_new
@@ -53,6 +53,8 @@ def open_session(
     (`on_unknown="stop"` and a call that evidence can't settle; nothing is recorded then),
     StorageError, UnreadableVersionError.
     """
+    if durability not in get_args(Durability):
+        raise UsageError(f"{durability!r} is no durability.", remedy="Say disk, process or memory.")
     at = place(project, home)
     hooks = dict(verify or {})
     # Who names no model does something to a session; where its agent works is as it was.

@@ -9,6 +9,7 @@ Import this module only to open such a model: pydantic-ai takes seconds to impor
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Self
 
@@ -54,6 +55,8 @@ _TOO_LONG_WORDS: Final = (
     "too many tokens",
     "exceed_context_size",
 )
+# In what the library says of a missing key, which otherwise advertises its own ways out.
+_KEY_VARIABLE: Final = re.compile(r"`([A-Z0-9_]+)` environment variable")
 _OPENAI_URL: Final = "https://api.openai.com"
 
 
@@ -90,10 +93,11 @@ class PydanticAiModel:
                 remedy=f'Run: pip install "pydantic-ai-slim[{kind}]".',
             ) from error
         except UserError as error:
-            if "environment variable" in str(error):
+            wanted = _KEY_VARIABLE.search(str(error))
+            if wanted is not None:
                 raise ModelError(
-                    f"There is no key for {name}: {error}",
-                    remedy="Set the variable, or use another --model.",
+                    f"There is no key for {name}.",
+                    remedy=f"Set {wanted[1]} in the environment, or use another --model.",
                 ) from error
             raise UsageError(f"{name} is no known model: {error}.", remedy=NAMES_HELP) from error
         except ValueError as error:
