@@ -29,9 +29,7 @@ from rewake.resume.listing import tags_of
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
 
-_WELCOME: Final = (
-    "Enter sends, Esc Enter begins a new line, Ctrl-C interrupts, Ctrl-D quits, /help."
-)
+_WELCOME: Final = "Enter sends, Esc Enter begins a line, Ctrl-C interrupts, Ctrl-D quits, /help"
 
 
 def require_terminal() -> None:

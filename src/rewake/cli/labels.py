@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rewake.cli.jsonout import to_json
-from rewake.cli.terminal import one_line, say
+from rewake.cli.terminal import note, one_line, say
 from rewake.compose.labels import change_tags, set_title
 from rewake.compose.place import find_session, place
 from rewake.errors import UsageError
@@ -41,7 +41,12 @@ def tag_session(
     else:
         info = _described(session, cwd)
         session_id, now = info.session_id, info.tags
-    say(to_json({"session_id": session_id, "tags": now}) if as_json else one_line(" ".join(now)))
+    if as_json:
+        say(to_json({"session_id": session_id, "tags": now}))
+    elif now:
+        say(one_line(" ".join(now)))
+    else:
+        note("No tags.")
     return 0
 
 

@@ -117,7 +117,8 @@ def _where_it_was(
             return choices, ""
         return replace(choices, cwd=there), f"Working where the session did, in {there}."
     if paths.project in directories(at.root):
-        told = f"{before} is not there any more; working in {cwd}." if before else ""
+        state = "belongs to another project" if there.is_dir() else "is not there any more"
+        told = f"{before} {state}; working in {cwd}." if before else ""
         return replace(choices, cwd=cwd), told
     raise UsageError(
         f"The project {before} of session {paths.session_id} is not there any more.",

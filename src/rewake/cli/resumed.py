@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from rewake.cli.jsonout import to_json
 from rewake.cli.terminal import one_line
 from rewake.model.content import JsonObject, plain_text
 from rewake.model.events import FileChangeIntent, Intent, ShellIntent, Terminal
@@ -96,7 +97,7 @@ def _object_of(intent: Intent | None) -> str:
 def evidence_sentence(fact: JsonObject) -> str:
     """The proof of one verdict: hashes for files, key and value for everything else."""
     if "expected_after" not in fact:
-        return ", ".join(f"{one_line(key)}={one_line(str(fact[key]))}" for key in fact)
+        return ", ".join(f"{one_line(key)}={_value(fact[key])}" for key in fact)
     actual = fact.get("actual")
     found = _content(actual) if isinstance(actual, dict) else "it can't be looked at"
     before, after = _content(fact.get("expected_before")), _content(fact["expected_after"])
@@ -106,6 +107,10 @@ def evidence_sentence(fact: JsonObject) -> str:
     if fact.get("temporary_removed"):
         parts.append("a leftover temporary file was removed")
     return "; ".join(parts)
+
+
+def _value(value: object) -> str:
+    return one_line(value if isinstance(value, str) else to_json(value))
 
 
 def _content(state: object) -> str:

@@ -41,7 +41,8 @@ def _head(shown: Shown, style: Style) -> None:
     state = f"{info.state} (process {info.pid})" if info.pid is not None else info.state
     say(
         style.dim(
-            f"{one_line(info.project)}  {state}  {world.messages} messages  {world.runs} runs  "
+            f"{one_line(info.project)}  {state}  {world.messages} messages  "
+            f"{world.runs} run{'s' * (world.runs != 1)}  "
             f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{cost}"
         )
     )

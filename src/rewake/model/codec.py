@@ -152,7 +152,7 @@ def _parse_unproven(line: bytes) -> _Line | str:
         return _parse(inner)
     if text.startswith(CRC_PREFIX, -CRC_BYTES) and text.endswith(CRC_SUFFIX):
         stated, actual = text[_DIGITS_AT:-2], b"%08x" % zlib.crc32(text[:-CRC_BYTES])
-        return f"checksum mismatch: the line says {stated!r}, its bytes give {actual!r}"
+        return f"checksum mismatch: the line says {ascii(stated)[2:-1]}, its bytes give {actual.decode()}"
     return _parse(text)
 
 

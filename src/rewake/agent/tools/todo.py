@@ -68,6 +68,10 @@ class TodoWriteTool:
             raise TypeError("this call was not prepared by TodoWrite")
         left = sum(todo.status in {"pending", "in_progress"} for todo in todos)
         return ToolOutput(
-            (Text(f"The todo list has {len(todos)} items, {left} of them open."),),
+            (
+                Text(
+                    f"The todo list has {len(todos)} item{'s' * (len(todos) != 1)}, {left} of them open."
+                ),
+            ),
             outcome=Outcome(todos=todos),
         )
