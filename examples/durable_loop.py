@@ -1,6 +1,6 @@
 """A home-made agent loop made durable with Rewake. Run it, kill it anywhere, run it again.
 
-    uv run python examples/durable_loop.py          # --model is a toy here: no key, no network
+    uv run python examples/durable_loop.py          # the model is a toy here: no key, no network
 
 Everything marked (rewake) is what durability adds to an ordinary loop.
 """
