@@ -201,6 +201,22 @@ def test_a_session_whose_first_line_is_no_message_is_listed(make: Make, listed: 
     assert (row.session_id, row.title, row.state) == ("s1", "Fix it", "done")
 
 
+@pytest.mark.parametrize("reason", ["interrupted", "terminated", "hangup", "max_steps", "max_cost"])
+def test_who_was_stopped_is_interrupted(
+    home: Path, project: Path, listed: List, reason: str
+) -> None:
+    with rewake.open_session(project, home=home, session_id="s1", durability="process") as session:
+        session.user("Wait")
+        session.terminal(reason)
+    assert [row.state for row in listed().rows] == ["interrupted"]
+
+
+def test_lines_without_one_event_are_damage(make: Make, listed: List) -> None:
+    make("s1").transcript.write_bytes(b"\xff garbage\n" * 100)
+    (row,) = listed().rows
+    assert (row.state, row.problem) == ("damaged", "Not one event can be read in 1000 bytes.")
+
+
 def test_an_empty_session_is_listed_as_such(make: Make, listed: List) -> None:
     paths = make("s1")
     paths.transcript.write_bytes(b"")

@@ -128,6 +128,19 @@ def test_the_shell_completes_commands(shell: Shell) -> None:
     assert done.out.split() == ["sessions"]
 
 
+@pytest.mark.parametrize("before", [["--cwd", "/"], ["--json"], ["-p", "x"]])
+def test_an_option_before_a_command_is_refused(shell: Shell, before: list[str]) -> None:
+    done = shell.run(*before, "sessions")
+    assert done.code == 2
+    assert f"{before[0]} stands before the command sessions" in done.err
+
+
+def test_the_words_of_an_unquoted_prompt_are_explained(shell: Shell) -> None:
+    done = shell.run("-p", "make", "the", "tests", "pass")
+    assert done.code == 2
+    assert "A prompt stands in quotes" in done.err
+
+
 def test_the_guide_has_every_command_every_option_of_a_run_and_every_word_at_the_prompt() -> None:
     guide = (Path(__file__).parents[2] / "docs/guide/cli.md").read_text()
     missing = [

@@ -166,3 +166,14 @@ def test_the_guide_names_every_kind() -> None:
     guide = Path(__file__).parents[2] / "docs" / "guide" / "doctor.md"
     named = set(re.findall(r"`([a-z_]+)`", guide.read_text("utf-8")))
     assert set(get_args(Kind)) <= named
+
+
+def test_repair_leaves_a_file_alone_that_is_no_transcript(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = Path("notes.jsonl")
+    other.write_bytes(b'{"text": "mine"}\n')
+    assert run("repair", str(other)) == run("repair", str(other), "--dry-run") == 6
+    assert other.read_bytes() == b'{"text": "mine"}\n'
+    assert sorted(path.name for path in Path().iterdir()) == ["notes.jsonl"]
+    assert "was not touched" in capsys.readouterr().err

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.tools.bench import Bench
 
 from rewake.agent.ports import ToolInputError
+from rewake.agent.tools.diff import line_counts, unified_diff
 from rewake.agent.tools.edit import EditTool
 from rewake.agent.tools.read import ReadTool
 from rewake.agent.tools.replace import Edit, replace
@@ -325,6 +326,22 @@ def test_the_preview_is_a_diff(bench: Bench) -> None:
     prepared = bench.prepare(EDIT, file_path="a.txt", old_string="two", new_string="2")
     assert "-two\n+2" in prepared.preview
     assert prepared.subject == "a.txt"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "hunk", "counts"),
+    [
+        (None, b"x\n", "@@ -0,0 +1,1 @@\n+x", (1, 0)),
+        (None, b"x", "@@ -0,0 +1,1 @@\n+x\n\\ No newline at end of file", (1, 0)),
+        (b"x", b"x\n", "@@ -1,1 +1,1 @@\n-x\n\\ No newline at end of file\n+x", (1, 1)),
+        (b"x\n", b"", "@@ -1,1 +0,0 @@\n-x", (0, 1)),
+    ],
+)
+def test_a_diff_counts_as_git_does(
+    before: bytes | None, after: bytes, hunk: str, counts: tuple[int, int]
+) -> None:
+    assert unified_diff("a", before, after).split("\n", 2)[2] == hunk
+    assert line_counts(before or b"", after) == counts
 
 
 # --- where a file may be ---------------------------------------------------------------------
