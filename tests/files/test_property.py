@@ -9,6 +9,8 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
@@ -90,7 +92,7 @@ class Story:
     def now(self) -> Picture:
         return picture(self.world.root)
 
-    def by(self, who: str, do: Callable[[], None]) -> None:
+    def by(self, who: str, do: Callable[[], object]) -> None:
         before = self.now()
         do()
         after = self.now()
@@ -145,13 +147,13 @@ class Story:
         message_id, since = self.points[which % len(self.points)]
         before = self.now()
         wanted, unsure = self.expected(since, before)
-        self.by("agent", lambda: rewind_files(self.world.session, message_id) and None)
+        self.by("agent", partial(rewind_files, self.world.session, message_id))
         after = self.now()
         for path in before.keys() | after.keys() | wanted.keys():
             if path not in unsure:
                 assert after.get(path) == wanted.get(path), (path, since, self.steps)
         if undone:
-            self.by("agent", lambda: undo_files_rewind(self.world.session) and None)
+            self.by("agent", partial(undo_files_rewind, self.world.session))
             assert self.now() == before
 
     def expected(self, since: int, now: Picture) -> tuple[Picture, set[bytes]]:
@@ -166,10 +168,7 @@ class Story:
                     others.add(path)
         wanted = dict(now)
         for path, chain in chains.items():
-            follows = all(
-                _content(one[1]) == _content(two[0])
-                for one, two in zip(chain, chain[1:], strict=False)
-            )
+            follows = all(_content(one[1]) == _content(two[0]) for one, two in pairwise(chain))
             first = chain[0][0]
             if follows and now.get(path) == chain[-1][1]:
                 if first is None:
@@ -220,16 +219,17 @@ def _fill(root: Path) -> None:
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )
-@given(in_git=st.booleans(), what=st.lists(operations, max_size=12))
+@given(is_repository=st.booleans(), what=st.lists(operations, max_size=12))
 def test_what_the_agent_changed_is_back_exactly_and_nothing_else(
-    in_git: bool,
+    *,
+    is_repository: bool,
     what: list[tuple[object, ...]],  # drawn
 ) -> None:
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory).resolve() / "project"
         root.mkdir()
         _fill(root)
-        if in_git:
+        if is_repository:
             commit_all(root)
         else:
             age(root)

@@ -275,8 +275,8 @@ def test_conversation_and_files_go_back_together_and_are_brought_back_together(
     world.run("printf x > a.txt")
     after = picture(project)
     rewind_files(world.session, asked, conversation=True)
-    assert len(world.session.messages) == 1
+    assert [entry.message.role for entry in world.session.messages] == ["user"]
     assert picture(project) == before
     undo_files_rewind(world.session)
-    assert len(world.session.messages) == 2
+    assert [entry.message.role for entry in world.session.messages] == ["user", "assistant"]
     assert picture(project) == after

@@ -21,10 +21,13 @@ from rewake.files.git_index import IndexEntry
 from rewake.files.look import ABSENT, YOUNG_NS, Entry, Looker, git_oid, project_bytes
 from rewake.files.names import is_below
 from rewake.files.table import Clean, Table
+from rewake.files.walk import CACHES
 
 # Above this many files with another stat than the index says, git is asked to compare contents once.
 _STALE_MAX: Final = 200
 _YOUNG_MAX: Final = 50
+# A command can unpack any number of directories that git ignores; they aren't covered anyway.
+_NEW_DIRECTORIES_MAX: Final = 1000
 _SECOND_NS: Final = 1_000_000_000
 
 
@@ -185,7 +188,26 @@ class GitScanner:
             for path, entry in known.entries.items():
                 if entry.kind == "directory" and path not in entries:
                     self._directory(path, entries)
+            self._descend(entries, known)
         return Table("git", entries, self._clean, self.number)
+
+    def _descend(self, entries: dict[bytes, Entry], known: Table) -> None:
+        """Directories in new directories: git doesn't list empty ones."""
+        waiting = [
+            path
+            for path, entry in entries.items()
+            if entry.kind == "directory" and path not in known.entries
+        ]
+        count = 0
+        while waiting and count < _NEW_DIRECTORIES_MAX:
+            path = waiting.pop()
+            count += 1
+            entry = entries[path]
+            if path in self.nested or path.rpartition(b"/")[2] in CACHES:
+                continue
+            for below in self._subdirectories(path, entry):
+                if below not in entries and self._directory(below, entries) is not None:
+                    waiting.append(below)
 
     def _absolute(self, path: bytes) -> bytes:
         return path if path.startswith(b"/") else self._root + b"/" + path

@@ -210,7 +210,7 @@ def fold(events: Iterable[Recorded]) -> dict[bytes, Folded]:
                 continue
             folded[path] = Folded(
                 path,
-                known.before,
+                _with_mode(known.before, change.before),
                 change.after,
                 known.first_id,
                 event.event_id,
@@ -218,6 +218,13 @@ def fold(events: Iterable[Recorded]) -> dict[bytes, Folded]:
                 event.doubtful,
             )
     return folded
+
+
+def _with_mode(before: FileState, later: FileState) -> FileState:
+    """The state with a mode learnt later: whoever doesn't record modes doesn't change them."""
+    if before.kind != "file" or later.kind != "file" or before.mode is not None:
+        return before
+    return msgspec.structs.replace(before, mode=later.mode)
 
 
 def _follows(known: Folded, change: Change) -> bool:
