@@ -49,7 +49,7 @@ class ProjectLock:
         try:
             _lock(project / _NAME, self._descriptor, disk, operation, kind)
         except BaseException:
-            self.release()
+            self.abandon_after_fork()  # nothing is locked yet
             raise
 
     def __enter__(self) -> Self:
@@ -73,7 +73,7 @@ class ProjectLock:
             self.abandon_after_fork()
 
     def abandon_after_fork(self) -> None:
-        """Close the child's copy; the parent keeps its lock."""
+        """Close this process's copy; a parent keeps its lock."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             self._disk.close(descriptor)
@@ -89,7 +89,7 @@ class ForksLock(ProjectLock):
         try:
             _lock(project / _FORKS_NAME, self._descriptor, disk, fcntl.LOCK_EX, "shared")
         except BaseException:
-            self.release()
+            self.abandon_after_fork()  # nothing is locked yet
             raise
 
 

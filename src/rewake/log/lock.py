@@ -12,6 +12,7 @@ The rules kept here:
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import fcntl
 import os
@@ -102,7 +103,9 @@ class SessionLock:
         if self._descriptor < 0:
             return
         try:
-            self._disk.replace_content(self._descriptor, b"")
+            # For people only: what stays there blocks nobody.
+            with contextlib.suppress(OSError):
+                self._disk.replace_content(self._descriptor, b"")
         finally:
             self._close()
 

@@ -7,6 +7,7 @@ docstring; the state that it shows is the fold of what was recorded, and nothing
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Protocol, Self
@@ -141,7 +142,7 @@ class Session:
         self.tracker: FileTracker | None = None
         self._boot_id = boot_id
         self._verify = verify or {}
-        self._closing: list[Callable[[], None]] = []
+        self._closing = ExitStack()
         self._file = file
         self._is_open = True
         self._rewound: Conversation | None = None
@@ -166,25 +167,25 @@ class Session:
 
     def record(self, payload: KnownPayload, *, barrier: bool = False, defer: bool = False) -> Event:
         """Record any fact. With `barrier` it is committed on return, else with the next barrier."""
-        self._count_step(payload)
+        step, has_begun = self._step_of(payload)
         event = self.recorder.submit(
             payload,
-            step=self._step,
+            step=step,
             barrier=barrier or isinstance(payload, _BARRIER_PAYLOADS),
             defer=defer,
         )
+        self._step, self._step_has_begun = step, has_begun
         if self._since_checkpoint >= CHECKPOINT_EVENTS_MAX or self._grown():
             self._state_checkpoint()
         return event
 
-    def _count_step(self, payload: KnownPayload) -> None:
+    def _step_of(self, payload: KnownPayload) -> tuple[int, bool]:
         """A step begins with the request, or with the answer of a loop that records no requests."""
         if isinstance(payload, StateTransition) and payload.to_state == REQUESTING:
-            self._step += 1
-            self._step_has_begun = True
-        elif isinstance(payload, Message) and payload.role == "assistant":
-            self._step += not self._step_has_begun
-            self._step_has_begun = False
+            return self._step + 1, True
+        if isinstance(payload, Message) and payload.role == "assistant":
+            return self._step + (not self._step_has_begun), False
+        return self._step, self._step_has_begun
 
     def _grown(self) -> bool:
         return self._file is not None and (
@@ -229,8 +230,12 @@ class Session:
     def amend(
         self, message_id: str, *, usage: Usage | None = None, stop_reason: StopReason | None = None
     ) -> None:
-        """Add what became known of a message only after it was recorded."""
-        self.recorder.amend(message_id, usage=usage, stop_reason=stop_reason, step=self._step)
+        """Add what became known of a message only after it was recorded; what it has already stays."""
+        with self.recorder.held():
+            entry = self.state.conversation.entry(message_id)
+            if entry is not None and entry.message.usage is not None:
+                usage = None  # the session's total counts each message once
+            self.recorder.amend(message_id, usage=usage, stop_reason=stop_reason, step=self._step)
 
     def transition(
         self, from_state: str, to_state: str, reason: str = "", details: JsonObject | None = None
@@ -517,15 +522,12 @@ class Session:
     def close(self) -> None:
         """Commit, then let others write. Harmless when called twice."""
         self._is_open = False
-        try:
+        with self._closing.pop_all():  # all of it is released, whatever fails
             self.recorder.close()
-        finally:
-            while self._closing:
-                self._closing.pop()()
 
     def on_close(self, release: Callable[[], None]) -> None:
         """Have `release` called once when the session is closed."""
-        self._closing.append(release)
+        self._closing.callback(release)
 
     def __enter__(self) -> Self:
         return self
