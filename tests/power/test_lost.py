@@ -62,6 +62,17 @@ def test_a_file_that_went_back_is_lost(
     assert verdicts(file, tmp_path / "home") == ["lost"]
 
 
+def test_a_loss_is_told_once(file: Path, tmp_path: Path, restart: Callable[[], object]) -> None:
+    home = tmp_path / "home"
+    complete_one(file, home)
+    file.write_text(BEFORE)
+    restart()
+    rewake.open_session(file.parent, home=home, resume="s").close()
+    assert verdicts(file, home) == []
+    with rewake.open_session(file.parent, home=home, resume="s") as session:
+        assert session.state.as_json()["world"]["written"] == {}
+
+
 def test_without_a_restart_nothing_is_looked_at(
     file: Path, tmp_path: Path, restart: Callable[[], object]
 ) -> None:

@@ -50,22 +50,22 @@ def lost_changes(
         if path in in_doubt or "\ufffd" in path:
             continue
         if known.boot_id and known.boot_id != boot_id:
-            evidence = _mismatch(Path(path), known)
+            evidence = _mismatch(path, known)
             if evidence is not None:
                 found.append((known.call, _settlement(path, known, evidence)))
     return found
 
 
-def _mismatch(path: Path, known: Written) -> JsonObject | None:
+def _mismatch(path: str, known: Written) -> JsonObject | None:
     """What is there instead, or None where the file is as it was left or was changed later."""
-    actual, changed_at = _look(path)
+    actual, changed_at = _look(Path(path))
     if content_of(actual) == content_of(known.after):
         return None
     is_old = content_of(actual) == content_of(known.before)
     if not is_old and changed_at is not None and changed_at > _written_at(known) + _LATER_SECONDS:
         return None
     return {
-        "path": str(path),
+        "path": path,
         "expected": msgspec.to_builtins(known.after),
         "actual": msgspec.to_builtins(actual),
         "is_as_before_the_call": is_old,

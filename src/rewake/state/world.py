@@ -199,6 +199,9 @@ class World(msgspec.Struct):
         if known is not None and verdict in _LEFT_OPEN:
             status = "running" if verdict == "still_running" else "unknown"
             self.calls[call_id] = msgspec.structs.replace(known, status=status)
+        if verdict == "lost" and payload.resolution is not None:
+            # Told once: the next resume after the restart must not find it lost again.
+            self.written.pop(str(payload.resolution.evidence.get("path")), None)
         if payload.outcome is not None:
             self._remember_written(call, event, payload.outcome.changes)
 
