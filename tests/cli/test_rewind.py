@@ -86,3 +86,9 @@ def test_a_person_says_what_became_of_a_call(shell: Shell) -> None:
     models = [e["payload"]["model"] for e in shell.events("s") if e["event_type"] == "run"]
     assert models == [model] * len(models)  # what a resume brings back is still known
     assert shell.run("resolve", "s", one["call_id"], "--as", "applied").code == 2
+
+
+def test_a_verdict_on_no_call_leaves_the_session_as_it_is(shell: Shell) -> None:
+    shell.run("-p", "x", "--model", shell.script(), "--session-id", "s")
+    assert shell.run("resolve", "s", "nobody", "--as", "applied").code == 2
+    assert [row["state"] for row in shell.run_json("sessions", "--json")] == ["done"]

@@ -65,8 +65,8 @@ def rewind_session(
         say(to_json(done))
         return 0
     say(
-        f"The conversation of {paths.session_id} is back at {messages} messages; files are as they "
-        "were."
+        f"The conversation of {paths.session_id} is back at {messages} message"
+        f"{'s' * (messages != 1)}; files are as they were."
     )
     say(f"To take that back: rewake rewind {paths.session_id} --undo")
     return 0

@@ -18,6 +18,7 @@ from rewake.resume.evidence import Settlement, Verify
 from rewake.resume.listing import SessionInfo
 from rewake.resume.running import OnRunning
 from rewake.session.core import ResumeState, Session
+from rewake.state.world import OpenCall
 
 
 def open_session(
@@ -118,16 +119,11 @@ def resolve(
     """
     at = place(project, home)
     options = Options("disk", "", "", {}, None, trace=False)
-    with open_existing(at, find_session(at, session), Asked("tell", "leave"), options) as opened:
-        waiting = opened.state.world.calls
-        matches = [key for key in waiting if key.startswith(call) or key.endswith(call)]
-        if len(matches) != 1:
-            listed = ", ".join(waiting) or "none"
-            raise UsageError(
-                f"{len(matches)} interrupted calls of {opened.session_id} are called {call!r}.",
-                remedy=f"Calls that wait for a verdict: {listed}.",
-            )
-        known = waiting[matches[0]]
+    paths = find_session(at, session)
+    # Before the session is opened, because opening begins a run and settles what evidence settles.
+    _waiting(load_session(at, paths).state.world.calls, call, paths.session_id)
+    with open_existing(at, paths, Asked("tell", "leave"), options) as opened:
+        known = _waiting(opened.state.world.calls, call, opened.session_id)
         words = "was applied" if verdict == "applied" else "was NOT applied"
         said = f" They say: {note}" if note else ""
         text = f"The user has looked: this call {words}.{said}"
@@ -136,6 +132,18 @@ def resolve(
         record_settlement(opened, known, settlement)
         opened.terminal("interrupted")
     return known.call_id
+
+
+def _waiting(waiting: Mapping[str, OpenCall], call: str, session_id: str) -> OpenCall:
+    """The one call that `call` names, or a UsageError."""
+    matches = [key for key in waiting if key.startswith(call) or key.endswith(call)]
+    if len(matches) != 1:
+        listed = ", ".join(waiting) or "none"
+        raise UsageError(
+            f"{len(matches)} interrupted calls of {session_id} are called {call!r}.",
+            remedy=f"Calls that wait for a verdict: {listed}.",
+        )
+    return waiting[matches[0]]
 
 
 def sessions(
