@@ -130,3 +130,37 @@ def test_branches_count_large_messages_and_show_how_they_begin(open_session: Ope
             left, _ = branches(reader)
     assert left.messages == 1
     assert left.last_text.startswith("large large")
+
+
+# --- when the blob is gone -------------------------------------------------------------------
+
+
+def lose_blobs(session: rewake.Session) -> None:
+    for blob in (transcript_of(session).parents[2] / "blobs").glob("*/*"):
+        blob.unlink()
+
+
+def test_a_lost_state_checkpoint_costs_no_message(open_session: Open) -> None:
+    said = [f"prompt {number}" for number in range(80)]  # more than a preview lists
+    with open_session() as session:
+        for text in said:
+            session.user(text)
+        read_many_files(session)
+        session.record(session.state.checkpoint())
+        session.user("after it")
+    lose_blobs(session)
+    with open_session(resume=session.session_id) as again:
+        assert words(again) == [*said, "after it"]
+        again.record(again.state.checkpoint())
+        again.user("later")
+    with open_session(resume=session.session_id) as later:
+        assert words(later) == [*said, "after it", "later"]
+
+
+def test_a_lost_rewind_does_not_bring_back_what_was_left(open_session: Open, origin: str) -> None:
+    with open_session(resume=origin) as session:
+        session.rewind(session.messages[1].message_id)
+        session.user("instead")
+    lose_blobs(session)
+    with open_session(resume=origin) as again:
+        assert words(again) == ["first", "second", "instead"]

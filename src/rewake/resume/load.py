@@ -12,7 +12,7 @@ The rules kept here:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 import msgspec
 
@@ -25,6 +25,7 @@ from rewake.model.events import (
     Checkpoint,
     Event,
     History,
+    KnownPayload,
     Message,
     Rewind,
     RunStart,
@@ -37,6 +38,9 @@ from rewake.resume.lineage import Lineage
 from rewake.state.conversation import Conversation
 from rewake.state.fold import FOLD_VERSION, SessionState, checkpoint_of, history_of
 from rewake.state.world import tool_calls
+
+_Payload = KnownPayload | Spilled | Unknown
+_CUT: Final = -1  # no fold ever has this version
 
 DamageKind = Literal[
     "torn_tail",
@@ -147,7 +151,7 @@ class _Loader:
             if checkpoint is not None and checkpoint.fold_version == self.fold_version:
                 later.reverse()
                 return event, self._unique(later)
-            if isinstance(event.payload, Rewind):
+            if event.event_type == "rewind":
                 # What follows it hangs under its target, so without its checkpoint it isn't linear.
                 return None, []
             later.append(event)
@@ -213,12 +217,12 @@ class _Loader:
         base = history.base
         while base is not None:
             event = self.reader.find_many((base,)).found.get(base)
-            below = history_of(inflate(event, self.blobs)[0]) if event is not None else None
-            if below is None or base in seen:
+            below = checkpoint_of(inflate(event, self.blobs)[0]) if event is not None else None
+            if below is None or below.fold_version == _CUT or base in seen:
                 return None
             seen.add(base)
-            parts.append(below.event_ids)
-            base = below.base
+            parts.append(below.history.event_ids)
+            base = below.history.base
         return [event_id for part in reversed(parts) for event_id in part]
 
     def _recall(self, event_ids: list[str]) -> Iterator[Event]:
@@ -384,7 +388,8 @@ def _compacts(payload: object) -> bool:
 def inflate(event: Event, blobs: BlobReader) -> tuple[Event, Damage | None]:
     """The event with its whole payload where that was spilled to a blob.
 
-    A blob that is gone leaves the preview, cut strings and all, and is reported.
+    A blob that is gone leaves the preview, cut strings and all, and is reported. A checkpoint in it
+    has lists that are cut, too, so it gets a fold version that nobody restores.
     """
     payload = event.payload
     if isinstance(payload, Unknown) and payload.problem is not None:
@@ -398,7 +403,18 @@ def inflate(event: Event, blobs: BlobReader) -> tuple[Event, Damage | None]:
         problem = Damage("missing_blob", event.offset, f"{error.message} Only a preview is left.")
         raw = bytes(payload.preview)
     whole = decode_payload(event.event_type, event.schema_version, raw)
+    if problem is not None:
+        whole = _not_to_be_restored(whole)
     return msgspec.structs.replace(event, payload=whole), problem
+
+
+def _not_to_be_restored(payload: _Payload) -> _Payload:
+    if isinstance(payload, Checkpoint):
+        return msgspec.structs.replace(payload, fold_version=_CUT)
+    if isinstance(payload, Rewind | SessionStart) and payload.checkpoint is not None:
+        cut = msgspec.structs.replace(payload.checkpoint, fold_version=_CUT)
+        return msgspec.structs.replace(payload, checkpoint=cut)
+    return payload
 
 
 def refuse_newer(event: Event) -> None:
