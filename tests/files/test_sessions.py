@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -195,8 +196,8 @@ def test_a_diff_shows_a_session_a_turn_or_a_call(begin: MakeWorld, project: Path
     world.run("printf 'one\\n2\\n' > a")
     second = world.ask()
     world.run("printf 'new\\n' > b; printf '\\0' > c")
-    where = {"project": project, "home": world.home}
-    whole = file_changes(world.session.session_id, **where)
+    ask = partial(file_changes, world.session.session_id, project=project, home=world.home)
+    whole = ask()
     assert [(one.shown, one.kind, one.added, one.removed) for one in whole] == [
         ("a", "changed", 1, 1),
         ("b", "created", 1, 0),
@@ -204,7 +205,7 @@ def test_a_diff_shows_a_session_a_turn_or_a_call(begin: MakeWorld, project: Path
     ]
     assert "-two\n+2" in whole[0].text
     assert whole[2].binary
-    turn = file_changes(world.session.session_id, since=second, **where)
+    turn = ask(since=second)
     assert [one.shown for one in turn] == ["b", "c"]
 
 

@@ -100,18 +100,18 @@ class Rewinder:
         self._disk.make_directory(self._directory)
         self._disk.write_atomic(self.path, msgspec.json.encode(journal))
         crash_point("after_rewind_journal")
-        placer = Placer(journal.operation_id, self._read_blob)
         done: list[Change] = []
         try:
-            for change in in_order(journal.changes):
-                actual = observe(path_of(change))
-                if actual == change.after:
-                    continue  # another name of a file that has been written
-                if actual != change.before:
-                    raise _ChangedMeanwhileError(change.path)
-                done.append(change)  # before it is tried: a kind is changed in two system calls
-                placer.put(path_of(change), change.after)
-            placer.sync()
+            with self._placer(journal) as placer:
+                for change in in_order(journal.changes):
+                    actual = observe(path_of(change))
+                    if actual == change.after:
+                        continue  # another name of a file that has been written
+                    if actual != change.before:
+                        raise _ChangedMeanwhileError(change.path)
+                    done.append(change)  # before it is tried: a kind is changed in two system calls
+                    placer.put(path_of(change), change.after)
+                placer.sync()
         except (OSError, StorageError) as error:
             self._roll_back(journal, done)
             self.done()
@@ -146,37 +146,40 @@ class Rewinder:
         """
         intent = FileChangeIntent(tuple(in_order(journal.changes)))
         verdicts = settle_files([(journal.operation_id, intent)], self._read_blob, clean=True)
-        placer = Placer(journal.operation_id, self._read_blob)
         made: list[Change] = []
         left: list[Change] = []
         try:
-            for verdict in verdicts[journal.operation_id]:
-                change = verdict.change
-                if verdict.verdict == "unknown" and not _is_between_kinds(verdict):
-                    left.append(change)
-                    continue
-                if verdict.verdict != "applied" or not _has_mode(path_of(change), change.after):
-                    placer.put(path_of(change), change.after)
-                made.append(change)
-            placer.sync()
+            with self._placer(journal) as placer:
+                for verdict in verdicts[journal.operation_id]:
+                    change = verdict.change
+                    if verdict.verdict == "unknown" and not _is_between_kinds(verdict):
+                        left.append(change)
+                        continue
+                    if verdict.verdict != "applied" or not _has_mode(path_of(change), change.after):
+                        placer.put(path_of(change), change.after)
+                    made.append(change)
+                placer.sync()
         except (OSError, StorageError) as error:
             applied = [v.change for v in verdicts[journal.operation_id] if v.verdict == "applied"]
             self._roll_back(journal, [*applied, *made])
             return Finished(journal, (), (), rolled_back=True, error=_words(error))
         return Finished(journal, tuple(made), tuple(left), rolled_back=False)
 
+    def _placer(self, journal: Journal) -> Placer:
+        return Placer(journal.operation_id, self._read_blob)
+
     def _roll_back(self, journal: Journal, changes: Iterable[Change]) -> None:
-        placer = Placer(journal.operation_id, self._read_blob)
         unique = {path_of(change): change for change in changes}
         back = [
             msgspec.structs.replace(change, before=change.after, after=change.before)
             for change in unique.values()
         ]
         try:
-            for change in in_order(back):
-                if observe(path_of(change)) != change.after:
-                    placer.put(path_of(change), change.after)
-            placer.sync()
+            with self._placer(journal) as placer:
+                for change in in_order(back):
+                    if observe(path_of(change)) != change.after:
+                        placer.put(path_of(change), change.after)
+                placer.sync()
         except OSError as error:
             raise StorageError(
                 f"A rewind of files could neither be finished nor rolled back: {_words(error)}.",

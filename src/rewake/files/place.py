@@ -17,7 +17,9 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
 
 from rewake.files.names import link_target
 from rewake.log.disk import crash_point
@@ -29,12 +31,36 @@ _NO_ATTRIBUTE = frozenset({errno.ENOTSUP, errno.EPERM, errno.ENODATA, errno.EINV
 
 
 class Placer:
-    """Puts states in their places for one operation. `touched` directories are to be synced by it."""
+    """Puts states in their places for one operation; use it with `with`."""
 
     def __init__(self, operation_id: str, read_blob: Callable[[str], bytes]) -> None:
         self._temporary = os.fsencode(temporary_name(operation_id))
         self._read_blob = read_blob
         self._touched: set[bytes] = set()
+        # Entering a directory costs an open for each part of its path; files come in order.
+        self._entered: tuple[bytes, int] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._leave()
+
+    def _enter(self, path: bytes) -> int:
+        if self._entered is None or self._entered[0] != path:
+            self._leave()
+            self._entered = (path, _open_directory(path))
+        return self._entered[1]
+
+    def _leave(self) -> None:
+        entered, self._entered = self._entered, None
+        if entered is not None:
+            os.close(entered[1])
 
     def put(self, path: bytes, wanted: FileState) -> None:
         """Make `path` what is wanted. Contents are durable on return, entries after `sync`.
@@ -45,16 +71,14 @@ class Placer:
         parent, _, name = path.rpartition(b"/")
         if wanted.kind != "absent":
             self._make_parents(parent)
-        with _entered(parent) as directory:
-            self._put(directory, name, wanted, data)
+        self._put(self._enter(parent), name, wanted, data)
         self._touched.add(parent)
 
     def sync(self) -> None:
         """When this returns, the directories' entries are durable too."""
         for path in sorted(self._touched):
             try:
-                with _entered(path) as directory:
-                    os.fsync(directory)
+                os.fsync(self._enter(path))
             except (FileNotFoundError, NotADirectoryError):
                 continue  # removed or replaced by a later step
         self._touched.clear()
@@ -65,8 +89,8 @@ class Placer:
             return
         above, _, name = parent.rpartition(b"/")
         self._make_parents(above or b"/")
-        with _entered(above) as directory, contextlib.suppress(FileExistsError):
-            os.mkdir(name, _NEW_DIRECTORY_MODE, dir_fd=directory)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, _NEW_DIRECTORY_MODE, dir_fd=self._enter(above))
         self._touched.add(above)
 
     def _put(self, directory: int, name: bytes, wanted: FileState, data: bytes) -> None:
@@ -106,8 +130,11 @@ class Placer:
             _write_in_place(directory, name, data, wanted.mode)
             return
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        _remove(directory, self._temporary)
-        descriptor = os.open(self._temporary, flags, 0o600, dir_fd=directory)
+        try:
+            descriptor = os.open(self._temporary, flags, 0o600, dir_fd=directory)
+        except FileExistsError:  # of a start that died while it was finishing this
+            _remove(directory, self._temporary)
+            descriptor = os.open(self._temporary, flags, 0o600, dir_fd=directory)
         try:
             _write_all(descriptor, data)
             if there is not None and is_file:
@@ -134,8 +161,7 @@ class Placer:
         crash_point("after_rewind_rename")
 
 
-@contextlib.contextmanager
-def _entered(path: bytes) -> Iterator[int]:
+def _open_directory(path: bytes) -> int:
     """A descriptor of a directory, reached without following a link."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
     descriptor = os.open(b"/", flags)
@@ -145,9 +171,10 @@ def _entered(path: bytes) -> Iterator[int]:
                 below = os.open(part, flags, dir_fd=descriptor)
                 os.close(descriptor)
                 descriptor = below
-        yield descriptor
-    finally:
+    except BaseException:
         os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _stat(directory: int, name: bytes) -> os.stat_result | None:

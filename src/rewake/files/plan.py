@@ -131,7 +131,8 @@ def make_plan(
         if not wanted_paths or any(is_below(path, limit) for limit in wanted_paths)
     ]
     coming = {one.path for one in chosen if one.before.kind == "directory"}
-    steps = [_step(one, has_blob, coming) for one in chosen]
+    real: dict[bytes, bool] = {}
+    steps = [_step(one, has_blob, coming, real) for one in chosen]
     doubtful = {
         step.path: folded[step.path].first_id for step in steps if step.why in {"changed", "mixed"}
     }
@@ -143,9 +144,11 @@ def make_plan(
     return RewindPlan(target_id, tuple(_directories(steps)), not_covered)
 
 
-def _step(one: Folded, has_blob: Callable[[str], bool], coming: set[bytes]) -> Step:
+def _step(
+    one: Folded, has_blob: Callable[[str], bool], coming: set[bytes], real: dict[bytes, bool]
+) -> Step:
     try:
-        actual = _actual(one.path, coming)
+        actual = _actual(one.path, coming, real)
     except OSError:
         return Step(one.path, "conflict", FileState(), one.before, one.after, "unreadable")
     if actual is None:
@@ -157,14 +160,16 @@ def _step(one: Folded, has_blob: Callable[[str], bool], coming: set[bytes]) -> S
     return Step(one.path, act, actual, one.before, one.after, why)
 
 
-def _actual(path: bytes, coming: set[bytes]) -> FileState | None:
+def _actual(path: bytes, coming: set[bytes], real: dict[bytes, bool]) -> FileState | None:
     """What is at a path; None where a link on the way leads elsewhere. Raises OSError.
 
-    Nothing is there, for now, where the way leads through a link in whose place a directory comes
+    `real` remembers which directories are reached without a link. Nothing is there, for now, where the way leads through a link in whose place a directory comes
     back.
     """
     parent = os.path.dirname(path)
-    if os.path.realpath(parent) == parent:
+    if parent not in real:
+        real[parent] = os.path.realpath(parent) == parent
+    if real[parent]:
         return observe(path)
     link = parent
     while os.path.realpath(os.path.dirname(link)) != os.path.dirname(link):
