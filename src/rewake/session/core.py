@@ -308,12 +308,12 @@ class Session:
         With `conversation_id` the conversation goes back to that event, too. Returns the id of the
         rewind; durable on return.
         """
-        went = Rewind(
-            target_id, "files", self.state.checkpoint(), undoes, tuple(changes), tuple(conflicts)
-        )
-        if conversation_id is None:
-            return self.record(went).event_id
-        return self._rewind(conversation_id, undoes=undoes, files=went)
+        with self.recorder.held():  # the checkpoint is of just before its line, from any thread
+            state = self.state.checkpoint()
+            went = Rewind(target_id, "files", state, undoes, tuple(changes), tuple(conflicts))
+            if conversation_id is None:
+                return self.record(went).event_id
+            return self._rewind(conversation_id, undoes=undoes, files=went)
 
     def _rewind(
         self,
