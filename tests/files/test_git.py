@@ -354,3 +354,31 @@ def test_a_repository_that_git_refuses_is_walked_instead(
     world.run("printf x > a.txt")
     rewind_files(world.session, asked)
     assert picture(project) == before
+
+
+def test_committed_files_are_not_copied(begin: MakeWorld, project: Path) -> None:
+    repository(project)
+    for number in range(50):
+        (project / f"f{number}").write_bytes(b"%d" % number)
+    (project / "mine").write_bytes(b"dirty")
+    commit_all(project)
+    (project / "mine").write_bytes(b"more")
+    world = begin()
+    asked = world.ask()
+    world.run("printf x > f7")
+    # The file that was dirty, and the changed file before and after.
+    blobs = [path for path in (world.home / "projects").rglob("blobs/*/*") if path.is_file()]
+    assert len(blobs) == 3
+    rewind_files(world.session, asked)
+    assert (project / "f7").read_bytes() == b"7"
+
+
+def test_a_mode_that_git_does_not_know_comes_back(begin: MakeWorld, project: Path) -> None:
+    repository(project)
+    (project / "a.txt").chmod(0o600)
+    commit_all(project)
+    world = begin()
+    asked = world.ask()
+    world.run("chmod 640 a.txt; rm b/c.txt")
+    rewind_files(world.session, asked)
+    assert (project / "a.txt").stat().st_mode & 0o777 == 0o600

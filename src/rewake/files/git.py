@@ -273,6 +273,12 @@ class Running:
         except OSError as error:
             self._problem = error
 
+    def stop(self) -> None:
+        """End it, if it still runs; what it printed is not wanted."""
+        if self._problem is None and self._process.returncode is None:
+            self._process.kill()
+            self._process.communicate()
+
     def output(self, given: bytes | None = None, allowed: tuple[int, ...] = (0,)) -> bytes:
         """What it printed. Raises GitUnusableError when it failed or took too long."""
         if self._problem is not None:

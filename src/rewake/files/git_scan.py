@@ -144,24 +144,39 @@ class GitScanner:
         `after` a command everything that was known before it is looked at, also what git would now
         ignore.
         """
-        again = [path for path, entry in known.entries.items() if entry.kind != "directory"]
-        again = again if after else []
         dirty, untracked = self.git.start_dirty(), self.git.start_untracked()
         listed = self._directories(self._clean_directories)
         try:
             changed = set(raw_paths(dirty.output()))
             unknown = parts(untracked.output())
         except GitUnusableError as error:
+            untracked.stop()
             if not after:
                 raise
             # The command broke the repository: every file that was clean is read.
             changed, unknown = set(self._clean), []
             looker.problems[f"new files: {error}"] = [b"."]
+        again = [path for path, entry in known.entries.items() if entry.kind != "directory"]
+        again = again if after else []
+        entries = self._look(looker, known, self._notable(changed, unknown, [*extra, *again]))
+        below = parents_of([*entries, *again]).difference(self._clean_directories)
+        listed.update(self._directories(below))
+        for path, entry in listed.items():
+            entries.setdefault(path, entry)
+        if after:
+            self._look_again(entries, known)
+        return Table("git", entries, self._clean, self.number)
+
+    def _notable(
+        self, changed: set[bytes], unknown: list[bytes], more: Iterable[bytes]
+    ) -> set[bytes]:
+        """Every path that has to be looked at; nested repositories are noted and left out."""
         self.nested = {path.rstrip(b"/") for path in unknown if path.endswith(b"/")}
         self.nested |= self._submodules
-        notable = changed.difference(self._submodules).union(
-            (path for path in unknown if not path.endswith(b"/")), self._watched, extra, again
-        )
+        files = [path for path in unknown if not path.endswith(b"/")]
+        return changed.difference(self._submodules).union(files, self._watched, more)
+
+    def _look(self, looker: Looker, known: Table, notable: set[bytes]) -> dict[bytes, Entry]:
         real = _RealDirectories(self._root)
         entries: dict[bytes, Entry] = {}
         for path in notable:
@@ -179,17 +194,14 @@ class GitScanner:
                 )
             if found is not ABSENT or clean is not None:
                 entries[path] = found
-        listed.update(
-            self._directories(parents_of([*entries, *again]).difference(self._clean_directories))
-        )
-        for path, entry in listed.items():
-            entries.setdefault(path, entry)
-        if after:
-            for path, entry in known.entries.items():
-                if entry.kind == "directory" and path not in entries:
-                    self._directory(path, entries)
-            self._descend(entries, known)
-        return Table("git", entries, self._clean, self.number)
+        return entries
+
+    def _look_again(self, entries: dict[bytes, Entry], known: Table) -> None:
+        """After a command: the directories from before it, and what is in those that it made."""
+        for path, entry in known.entries.items():
+            if entry.kind == "directory" and path not in entries:
+                self._directory(path, entries)
+        self._descend(entries, known)
 
     def _descend(self, entries: dict[bytes, Entry], known: Table) -> None:
         """Directories in new directories: git doesn't list empty ones."""
@@ -206,8 +218,9 @@ class GitScanner:
             if path in self.nested or path.rpartition(b"/")[2] in CACHES:
                 continue
             for below in self._subdirectories(path, entry):
-                if below not in entries and self._directory(below, entries) is not None:
-                    waiting.append(below)
+                if below in entries or self._directory(below, entries) is None:
+                    continue
+                waiting.append(below)
 
     def _absolute(self, path: bytes) -> bytes:
         return path if path.startswith(b"/") else self._root + b"/" + path

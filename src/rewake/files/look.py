@@ -139,14 +139,19 @@ class Looker:
         found = signature(status)
         if known is not None and known.stat == found and known.covered and known.settled:
             return known
-        mode = status.st_mode
+        return self._new(path, found, oid, hash_name)
+
+    def _new(
+        self, path: bytes, found: tuple[int, int, int, int, int], oid: str, hash_name: str
+    ) -> Entry:
+        mode = found[0]
         if stat.S_ISDIR(mode):
             return Entry("directory", found)
         if stat.S_ISLNK(mode):
             return self._link(path, found)
-        if not stat.S_ISREG(mode):
-            return ABSENT
-        return self._file(path, found, oid, hash_name)
+        if stat.S_ISREG(mode):
+            return self._file(path, found, oid, hash_name)
+        return ABSENT  # devices, pipes and sockets have no content to bring back
 
     def _link(self, path: bytes, found: tuple[int, int, int, int, int]) -> Entry:
         try:

@@ -132,7 +132,9 @@ class Tracker:
             if found is None:
                 return Tracked()
             before, self._extra = found
-            self._prepare_git(before)
+            if not self._prepare_git(before):
+                why = f"git can't be used: {self._git_problem}"
+                return Tracked((), (NotCovered(why, (".",), 1),))
         after = self._scan(before, take_index=False)
         self._table = after
         changes, missing = self._compare(before, after)
@@ -209,12 +211,17 @@ class Tracker:
             if ignored:
                 self._problems["ignored by git"] = sorted(ignored)
 
-    def _prepare_git(self, before: Table) -> None:
-        """Go on with the index that a process which died had taken."""
+    def _prepare_git(self, before: Table) -> bool:
+        """Go on with the index that a process which died had taken; False where that can't be."""
         if before.kind == "git":
-            git = Git(self._root_path, self._file.directory / "git", self.disk)
-            self._git = GitScanner(git, self._own)
-            self._git.go_on(before)
+            try:
+                git = Git(self._root_path, self._file.directory / "git", self.disk)
+                self._git = GitScanner(git, self._own)
+                self._git.go_on(before)
+            except GitUnusableError as error:
+                self._git_problem = str(error)
+                return False
+        return True
 
     def _scan_tree(self, looker: Looker, known: Table) -> Table:
         walk = Walk(self._root, looker, known.entries, self._own)
