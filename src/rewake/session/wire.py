@@ -31,6 +31,10 @@ from rewake.state.view import ViewMessage
 
 ReadBlob = Callable[[str], bytes]
 
+_REDACTED: Final = "redacted_thinking"
+"""The id by which the view knows reasoning that has no text and goes back all the same."""
+
+
 _OPENAI_STOP: Final[dict[str, StopReason]] = {
     "stop": "end",
     "tool_calls": "tool_use",
@@ -135,12 +139,20 @@ def _anthropic_block(block: ContentBlock, read_blob: ReadBlob | None) -> JsonObj
             "is_error": block.is_error,
         }
     if isinstance(block, Thinking):
-        return {"type": "thinking", "thinking": block.text, "signature": block.signature}
+        return _anthropic_thinking(block)
     data = _image(block, read_blob)
     if isinstance(block, Image) and data is not None:
         source = {"type": "base64", "media_type": block.media_type, "data": data}
         return {"type": "image", "source": source}
     return {"type": "text", "text": _as_text(block)}
+
+
+def _anthropic_thinking(block: Thinking) -> JsonObject:
+    kept = block.provider or {}
+    if kept.get("id") == _REDACTED:
+        return {"type": _REDACTED, "data": block.signature}
+    text = "" if kept.get("hidden") else block.text  # what stands there was not the provider's
+    return {"type": "thinking", "thinking": text, "signature": block.signature}
 
 
 def _as_text(block: ContentBlock) -> str:
@@ -222,6 +234,9 @@ def _anthropic_content(blocks: Sequence[Mapping[str, Any]]) -> list[ContentBlock
                 content.append(ToolCall(block["id"], block["name"], dict(block["input"])))
             case "thinking":
                 content.append(Thinking(block["thinking"], block.get("signature")))
+            case "redacted_thinking":
+                # An answer that calls tools must go back with its reasoning, readable or not.
+                content.append(Thinking("", block["data"], {"id": _REDACTED}))
             case _:
                 # Server-side blocks are not ours to repeat; the answer's text stands without them.
                 continue
