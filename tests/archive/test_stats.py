@@ -76,7 +76,8 @@ def test_models_are_counted_message_by_message(here: Machine) -> None:
 def test_usage_that_came_late_counts_once(here: Machine, tmp_path: Path) -> None:
     with here.open() as session:
         session.user("go on")
-        message = session.assistant("ok", model="m", usage=rewake.Usage(1, 1))
+        message = session.assistant("ok", model="m")
+        session.flush()  # its line is written, so what comes now is an amendment
         session.amend(message, usage=rewake.Usage(5, 6, cost_usd=0.1))
         transcript = here.paths(session.session_id).transcript
     counter = ModelCounter()

@@ -250,6 +250,7 @@ class ArchiveReader:
         while True:
             block = self._exactly(_BLOCK)
             if block.count(0) == _BLOCK:
+                self._end()
                 return
             header = self._header(block)
             if header.name in seen:
@@ -285,17 +286,27 @@ class ArchiveReader:
             size -= len(piece)
             yield piece
 
+    def _end(self) -> None:
+        """Read to the end, so that a compressed stream that was cut short there is noticed, too."""
+        while piece := self._piece(_CHUNK_BYTES):
+            self._left -= len(piece)
+            if piece.count(0) != len(piece) or self._left < 0:
+                raise self._refused("something follows its end")
+
+    def _piece(self, count: int) -> bytes:
+        try:
+            return self._file.read(count)
+        except EOFError as error:
+            raise self._refused("it ends too early") from error
+        except self._error as error:
+            raise self._refused(f"it can't be decompressed ({error})") from error
+        except OSError as error:
+            raise storage_error(error, self.path, "read") from error
+
     def _exactly(self, count: int) -> bytes:
         pieces: list[bytes] = []
         while count > 0:
-            try:
-                piece = self._file.read(count)
-            except EOFError as error:
-                raise self._refused("it ends too early") from error
-            except self._error as error:
-                raise self._refused(f"it can't be decompressed ({error})") from error
-            except OSError as error:
-                raise storage_error(error, self.path, "read") from error
+            piece = self._piece(count)
             if not piece:
                 raise self._refused("it ends too early")
             pieces.append(piece)
