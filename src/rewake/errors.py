@@ -149,3 +149,11 @@ class SettingsError(RewakeError):
     """A settings file or key that can't be used; names the file, the key and what was expected."""
 
     exit_code = ExitCode.SETTINGS
+
+
+class CatalogueUnusableError(RewakeError):
+    """The catalogue can't be read or written here and now; the files answer instead."""
+
+
+class SearchUnavailableError(RewakeError):
+    """This Python's SQLite has no full-text search."""

@@ -13,9 +13,10 @@ import pytest
 from tests.catalogue.conftest import List, Make, Search
 
 from rewake.catalogue import database
-from rewake.catalogue.database import CatalogueUnusableError, open_catalogue
+from rewake.catalogue.database import open_catalogue
 from rewake.catalogue.rebuild import reindex
-from rewake.catalogue.search import SearchUnavailableError, search_sessions
+from rewake.catalogue.search import search_sessions
+from rewake.errors import CatalogueUnusableError, SearchUnavailableError
 from rewake.log.disk import Disk
 
 needs_mount = pytest.mark.skipif(

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from rewake.errors import RewakeError
+from rewake.errors import CatalogueUnusableError, RewakeError
 from rewake.log.disk import Disk
 
 NAME: Final = "catalogue.sqlite"
@@ -71,10 +71,6 @@ INSERT INTO words (words, rank) VALUES ('rank', 'bm25(8.0, 4.0, 2.0, 1.0, 3.0)')
 """
 
 _making: Final = threading.Lock()
-
-
-class CatalogueUnusableError(RewakeError):
-    """The catalogue can't be read or written here and now; the files answer instead."""
 
 
 class Catalogue:

@@ -16,7 +16,6 @@ import msgspec
 
 from rewake.catalogue.database import (
     Catalogue,
-    CatalogueUnusableError,
     discard,
     home_is_there,
     is_corrupt,
@@ -24,6 +23,7 @@ from rewake.catalogue.database import (
 )
 from rewake.catalogue.files import Found, find_files
 from rewake.catalogue.notes import drop_notes, read_notes
+from rewake.errors import CatalogueUnusableError
 from rewake.log.blobs import BlobStore
 from rewake.log.disk import Disk
 from rewake.log.layout import Layout, Problem

@@ -10,13 +10,13 @@ import msgspec
 
 from rewake.catalogue.database import (
     Catalogue,
-    CatalogueUnusableError,
     discard,
     home_is_there,
     open_catalogue,
 )
 from rewake.catalogue.files import find_files
 from rewake.catalogue.indexing import Progress, catch_up, forget, forget_all, forget_missing
+from rewake.errors import CatalogueUnusableError
 from rewake.log.disk import Disk
 from rewake.log.layout import Layout
 

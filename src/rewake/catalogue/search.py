@@ -17,7 +17,6 @@ import msgspec
 
 from rewake.catalogue.database import (
     Catalogue,
-    CatalogueUnusableError,
     discard,
     home_is_there,
     is_corrupt,
@@ -29,7 +28,12 @@ from rewake.catalogue.indexing import Progress, catch_up
 from rewake.catalogue.listing import read_one, recall
 from rewake.catalogue.passages import Kind, Passage, passages_of
 from rewake.catalogue.query import Term, match_expression, snippet_of, terms_of
-from rewake.errors import ExitCode, RewakeError, UsageError
+from rewake.errors import (
+    CatalogueUnusableError,
+    RewakeError,
+    SearchUnavailableError,
+    UsageError,
+)
 from rewake.log.blobs import BlobStore
 from rewake.log.disk import Disk
 from rewake.log.layout import Layout
@@ -88,12 +92,6 @@ class Filters(msgspec.Struct, frozen=True):
     def is_empty(self) -> bool:
         """Whether everything passes."""
         return self == Filters()
-
-
-class SearchUnavailableError(RewakeError):
-    """This Python's SQLite has no full-text search."""
-
-    exit_code = ExitCode.FAILED
 
 
 def search_sessions(
