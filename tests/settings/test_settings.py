@@ -136,3 +136,14 @@ def test_a_file_that_comes_with_a_clone_cannot_switch_permissions_off(tmp_path: 
     shared.unlink()
     settings = load_settings(tmp_path / "home", tmp_path / "project")
     assert settings.permissions.mode == "bypass"
+
+
+def test_a_local_file_under_version_control_cannot_switch_permissions_off(tmp_path: Path) -> None:
+    local = tmp_path / ".rewake" / "settings.local.json"
+    local.parent.mkdir()
+    local.write_text('{"permissions": {"mode": "bypass"}}')
+    assert load_settings(tmp_path / "home", tmp_path).permissions.mode == "bypass"
+    for arguments in (["init", "-q"], ["add", "-f", str(local)]):
+        subprocess.run(["git", "-C", str(tmp_path), *arguments], check=True)
+    with pytest.raises(SettingsError, match="comes with the project"):
+        load_settings(tmp_path / "home", tmp_path)

@@ -13,6 +13,7 @@ from typing import Final
 from rewake.model import tree
 from rewake.model.content import plain_text
 from rewake.model.events import Event, ForkOrigin, Message
+from rewake.resume.branches import message_of
 from rewake.resume.lineage import Lineage
 from rewake.state.text import clip
 
@@ -68,8 +69,9 @@ def lanes_of(reader: Lineage) -> Lanes:
             continue
         above = item.parent_id is not None and reader.is_inherited(item.parent_id)
         links.append((item.event_id, None if above else item.parent_id))
-        if isinstance(item.payload, Message):
-            said[item.event_id] = _said(item.payload, item.timestamp)
+        message = message_of(item) if item.event_type == "message" else None
+        if message is not None:
+            said[item.event_id] = _said(message, item.timestamp)
     drawn = tree.build(links)
     if drawn.leaf is None:
         return Lanes(None, reader.origin)

@@ -41,6 +41,12 @@ _ENDS: Final = {
 def sentences(state: ResumeState) -> Iterator[str]:
     """What to tell the user when a session goes on."""
     count = len(state.messages)
+    corrupt = sum(item.kind == "corrupt_line" for item in state.damage)
+    if not count and corrupt:
+        yield (
+            f"NOTHING of the session {one_line(state.session_id)} can be read: {corrupt} corrupt "
+            "lines. What follows is a new conversation in it; `rewake check` tells more."
+        )
     summed_up = " and a summary of earlier ones" if state.summary else ""
     yield (
         f"Resumed session {one_line(state.session_id)} ({count} message{'s' * (count != 1)}"

@@ -74,6 +74,8 @@ async def _run(prompt: str | None, choices: AgentChoices, output: OutputFormat, 
         reporter.note(sentence)
     if agent.session.resumed is not None:
         tell_resumed(agent.session.resumed, reporter)
+    elif choices.fork:
+        reporter.note(f"Forked {choices.resume} into {agent.session.session_id}.")
     try:
         result = await run_prompt(agent, prompt, stopper)
     finally:

@@ -120,6 +120,11 @@ def has_commit(root: Path, commit: str) -> bool:
     return has_commits(root) and bool(_git(root, "cat-file", "-t", commit))
 
 
+def is_tracked(root: Path, path: Path) -> bool:
+    """Whether the repository at `root` has `path` in its index; False where there is none."""
+    return bool(_git(root, "ls-files", "--", os.fspath(path)))
+
+
 def _git(root: Path, *arguments: str) -> str | None:
     """What git prints, empty where it fails or takes too long; None where there is no git."""
     import subprocess

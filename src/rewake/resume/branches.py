@@ -45,7 +45,9 @@ def branches(reader: Lineage) -> list[BranchInfo]:
         inherited = item.parent_id is not None and reader.is_inherited(item.parent_id)
         links.append((item.event_id, None if inherited else item.parent_id))
         if item.event_type == "message":
-            said[item.event_id] = (clip(_text(item), _TEXT_BYTES_MAX), item.timestamp)
+            message = message_of(item)
+            text = plain_text(message.content) if message is not None else ""
+            said[item.event_id] = (clip(text, _TEXT_BYTES_MAX), item.timestamp)
     drawn = tree.build(links)
     found = [
         _describe(drawn, branch.leaf_id, branch.first_id, branch.forked_at, said)
@@ -58,13 +60,13 @@ def branches(reader: Lineage) -> list[BranchInfo]:
     return [*found, msgspec.structs.replace(active, is_active=True)]
 
 
-def _text(event: Event) -> str:
-    """What a message says; of one that was spilled, the preview has more than is shown."""
+def message_of(event: Event) -> Message | None:
+    """The message of an event; of one that was spilled, the preview, which has more than is shown."""
     payload = event.payload
     if isinstance(payload, Spilled):
         raw = bytes(payload.preview)
         payload = decode_payload(event.event_type, event.schema_version, raw)
-    return plain_text(payload.content) if isinstance(payload, Message) else ""
+    return payload if isinstance(payload, Message) else None
 
 
 def _describe(

@@ -5,7 +5,8 @@ The rules kept here:
 - A key that this version doesn't know is left alone, so that one file serves several versions.
 - Lists of permission rules add up; everything else is overridden by the nearer file.
 - An error names the file and the key. Nothing is guessed and nothing is written.
-- A project's shared file comes with a clone, so it can't switch permissions off.
+- A project's shared file comes with a clone, so it can't switch permissions off; nor can a local file
+  that somebody has put under version control.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Final, Literal
 import msgspec
 
 from rewake.errors import SettingsError
+from rewake.log.git import is_tracked
 from rewake.model.content import JsonObject
 
 FILE_NAME: Final = "settings.json"
@@ -66,11 +68,13 @@ def load_settings(
     """
     merged: JsonObject = {}
     files = settings_files(home, project)
-    _, shared, _ = files
+    _, shared, local = files
     for file in files:
         given = _read(file)
         _check(given, str(file))
-        if file == shared:
+        if file == shared or (
+            file == local and given.get("permissions") and is_tracked(project, file)
+        ):
             _check_shared(given, file)
         merged = _merge(merged, given)
     if overrides:
@@ -142,7 +146,8 @@ def _check_shared(given: JsonObject, file: Path) -> None:
     if msgspec.convert(given, Settings).permissions.mode == "bypass":
         raise SettingsError(
             f"In {file}, permissions.mode can't be bypass: that file comes with the project.",
-            remedy=f"Remove it there; set it in {LOCAL_FILE_NAME} or by --permission-mode.",
+            remedy=f"Remove it there; set it in an untracked {LOCAL_FILE_NAME} or by "
+            "--permission-mode.",
         )
 
 
