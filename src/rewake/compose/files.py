@@ -105,7 +105,7 @@ def track_files(session: Session, on_notice: Callable[[str], None] | None = None
         session.root, paths, session.blobs, lambda: _paths_changed(session, session.root)
     )
     session.tracker = SessionTracker(
-        tracker, Directories(paths.directory / _FILES, tracker.disk), on_notice or _silent
+        tracker, Directories(paths.files, tracker.disk), on_notice or _silent
     )
 
 
@@ -129,7 +129,7 @@ def _tracker(
     bulk = BlobStore(blobs.directory, disk, durable=False)
     return Tracker(
         root,
-        paths.directory / _FILES,
+        paths.files,
         blobs,
         disk=disk,
         own=paths.project.parents[1],
@@ -151,7 +151,7 @@ def settle_tracked(
     What was there before is known from the scan that preceded the call; the newest call that may have
     changed something gets the difference.
     """
-    directories = Directories(paths.directory / _FILES, at.disk)
+    directories = Directories(paths.files, at.disk)
     settled = [
         msgspec.structs.replace(item, outcome=directories.recovered(item.call_id, item.outcome))
         for item in settlements

@@ -15,9 +15,8 @@ import msgspec
 
 from rewake.archive.project_lock import ForksLock, WriterLocks, lock_for_writing
 from rewake.catalogue.notes import note_session
-from rewake.compose.files import finish_rewind, settle_tracked
 from rewake.compose.place import Place
-from rewake.compose.waking import load_session, open_calls, wake
+from rewake.compose.waking import Waking, load_session, open_calls, wake
 from rewake.errors import SessionBusyError, StorageError, UsageError
 from rewake.log.appender import Appender
 from rewake.log.disk import Disk, storage_error
@@ -36,7 +35,7 @@ from rewake.resume.lineage import Lineage
 from rewake.resume.listing import summarise
 from rewake.resume.load import Loaded, conversation_at, load
 from rewake.resume.running import OnRunning, settle_running
-from rewake.session.core import Session
+from rewake.session.core import ResumeState, Session
 from rewake.state.conversation import Conversation
 from rewake.state.fold import SessionState
 from rewake.state.world import World
@@ -127,24 +126,38 @@ def open_existing(at: Place, paths: SessionPaths, asked: Asked, options: Options
         if loaded.newest is None:
             session.record(SessionStart(project=_project(at)))
         session.record(options.run(at, loaded.state.world.run))
-        waking = msgspec.structs.replace(
-            waking,
-            settlements=settle_tracked(
-                at, paths, at.blobs(paths, durable=options.sync), waking.calls, waking.settlements
-            ),
-        )
-        waking.record(session)
-        told = waking.resume_state(paths.session_id)
-        session.resumed = msgspec.structs.replace(
-            found, pending=told.pending, uncertain=told.uncertain
-        )
-        notice = finish_rewind(session)
-        if notice is not None:
-            session.resumed = msgspec.structs.replace(session.resumed, notices=(notice,))
+        _wake_up(at, paths, session, waking, found, durable=options.sync)
         session.commit()
         stack.pop_all()
     session.on_close(lock.release)
     return session
+
+
+def _wake_up(
+    at: Place,
+    paths: SessionPaths,
+    session: Session,
+    waking: Waking,
+    found: ResumeState,
+    *,
+    durable: bool,
+) -> None:
+    """Record the verdicts, with what interrupted commands changed, and finish a rewind of files."""
+    finish_rewind: Callable[[Session], str | None] | None = None
+    if paths.files.exists():
+        # Not every session has a file history, and its modules are slow to load.
+        from rewake.compose import files
+
+        finish_rewind = files.finish_rewind
+        blobs = at.blobs(paths, durable=durable)
+        settlements = files.settle_tracked(at, paths, blobs, waking.calls, waking.settlements)
+        waking = msgspec.structs.replace(waking, settlements=settlements)
+    waking.record(session)
+    told = waking.resume_state(paths.session_id)
+    session.resumed = msgspec.structs.replace(found, pending=told.pending, uncertain=told.uncertain)
+    notice = finish_rewind(session) if finish_rewind is not None else None
+    if notice is not None:
+        session.resumed = msgspec.structs.replace(session.resumed, notices=(notice,))
 
 
 def open_for_notes(at: Place, paths: SessionPaths) -> Session:

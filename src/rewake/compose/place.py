@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from rewake.catalogue.listing import list_sessions
 from rewake.errors import SessionNotFoundError, StorageError
 from rewake.log.blobs import BlobStore
 from rewake.log.disk import Disk, storage_error
@@ -104,6 +103,8 @@ def _is_empty(paths: SessionPaths) -> bool:
 
 
 def _by_title(at: Place, wanted: str, not_found: SessionNotFoundError) -> SessionPaths:
+    from rewake.catalogue.listing import list_sessions  # a database, which an id doesn't need
+
     for root in (at.root, None):
         listed = list_sessions(at.home, at.disk, root, on_problem=lambda _path, _error: None)
         titled = [

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal, get_args
 
-from rewake.catalogue.listing import list_sessions
 from rewake.compose.opening import Asked, OnUnknown, Options, open_existing, open_fork, open_new
 from rewake.compose.place import find_session, place
 from rewake.compose.waking import load_session, record_settlement, wake
@@ -154,6 +153,8 @@ def sessions(
     limit: int | None = None,
 ) -> list[SessionInfo]:
     """The sessions of a project (or of all), newest first. A broken one is a row with a problem."""
+    from rewake.catalogue.listing import list_sessions  # a database, which opening doesn't need
+
     at = place(project, home)
     if limit == 0:
         return []

@@ -108,6 +108,11 @@ class SessionPaths:
         return self.directory / "outputs"
 
     @property
+    def files(self) -> Path:
+        """What file tracking remembers, and the journal of a rewind of files."""
+        return self.directory / "files"
+
+    @property
     def agents(self) -> Path:
         """Transcripts of sub-agents."""
         return self.directory / "agents"
