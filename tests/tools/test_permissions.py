@@ -373,6 +373,28 @@ def test_always_is_offered_for_the_narrowest_useful_rule(
     assert user.questions[0].rule == rule
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git config user.name me",
+        "git rebase main",
+        "git submodule update",
+        "git fetch origin",
+        "npm install left-pad",
+        "npm ci",
+        "pip install rich",
+        "uv add rich",
+        "go test ./...",
+        "docker build .",
+        "gh api user",
+    ],
+)
+def test_no_beginning_is_offered_for_what_may_run_anything(bench: Bench, command: str) -> None:
+    user = User("yes")
+    Permissions(ask=user).decide(BASH, bench.prepare(BASH, command=command))
+    assert user.questions[0].rule == f"Bash({command})"
+
+
 def test_always_for_an_edit_does_not_reach_protected_files(bench: Bench) -> None:
     user = User("always", "no")
     permissions = Permissions(ask=user)

@@ -39,7 +39,29 @@ _PROGRAMS: Final = frozenset(
     }
     | {"ruff", "uv", "yarn"}
 )
-_RUNS_ANYTHING: Final = frozenset({"dlx", "exec", "run", "x"})
+_RUNS_ANYTHING: Final = frozenset({"config", "dlx", "exec", "run", "x"})
+_INSTALLERS: Final = "add ci create explore i init install link rebuild set start update upgrade"
+# Subcommands that run what an argument, or a package that an argument names, says.
+_RUNS_ANYTHING_OF: Final = {
+    program: frozenset(subcommands.split())
+    for program, subcommands in {
+        "bun": f"{_INSTALLERS} build",
+        "cargo": "add install",
+        "docker": "build buildx compose create start",
+        "dotnet": "add build msbuild publish restore test tool",
+        "gh": "alias api codespace extension repo",
+        "git": "archive bisect clone credential daemon difftool fetch filter-branch grep"
+        " hook ls-remote mergetool pull push rebase remote send-email submodule worktree",
+        "go": "build env generate get install list test tool vet work",
+        "kubectl": "apply cp create debug edit plugin",
+        "npm": f"{_INSTALLERS} edit install-ci-test install-test it",
+        "pip": "download install wheel",
+        "pnpm": f"{_INSTALLERS} import",
+        "poetry": "add build install self sync update",
+        "uv": "add build init lock pip sync tool",
+        "yarn": f"{_INSTALLERS} node plugin workspace workspaces",
+    }.items()
+}
 _SUBCOMMAND_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyz-")
 
 
@@ -208,7 +230,7 @@ def _suggested_for_command(command: str) -> Rule:
     if (
         len(words) > 1
         and words[0] in _PROGRAMS
-        and words[1] not in _RUNS_ANYTHING
+        and words[1] not in _RUNS_ANYTHING | _RUNS_ANYTHING_OF.get(words[0], frozenset())
         and set(words[1]) <= _SUBCOMMAND_CHARS
         and not words[1].startswith("-")
     ):
