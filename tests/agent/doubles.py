@@ -160,6 +160,9 @@ class Watch:
     called: list[str] = field(default_factory=list)
     results: list[tuple[str, str, bool]] = field(default_factory=list)
 
+    def on_request(self) -> None:
+        pass
+
     def on_text(self, text: str) -> None:
         self.streamed.append(text)
 

@@ -40,6 +40,9 @@ class Life(msgspec.Struct):
 class Silent:
     """Nobody watches."""
 
+    def on_request(self) -> None:
+        """Nothing."""
+
     def on_text(self, text: str) -> None:
         """Nothing."""
 

@@ -16,6 +16,18 @@ def typed(terminal: Terminal, *pairs: tuple[str, str]) -> None:
         terminal.expect(answer)
 
 
+def test_a_title_without_a_text_is_asked_of_the_model(shell: Shell) -> None:
+    model = shell.script(turn("Red."), turn('Title: "A walk in the park"\n\nIt fits.'))
+    with Terminal(shell, "--model", model, "--session-id", "s") as terminal:
+        typed(terminal, ("one", "Red."), ("/title", "A walk in the park"))
+        terminal.expect(PROMPT)
+        terminal.type(CTRL_D)
+        assert terminal.code() == 0
+    shown = shell.run("show", "s", "--json").json
+    assert (shown["title"], shown["state"]) == ("A walk in the park", "done")
+    assert said(shell) == ["one", "Red."]
+
+
 def said(shell: Shell, session: str = "s") -> list[str]:
     shown = shell.run("show", session, "--json").json
     return [text for _, text in texts(shown["messages"])]

@@ -27,6 +27,15 @@ def test_a_prompt_is_answered_and_ctrl_d_leaves(shell: Shell) -> None:
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
 
 
+def test_a_slow_model_is_seen_to_be_waited_for(shell: Shell) -> None:
+    with Terminal(shell, "--model", shell.script(turn("At last.", delay_ms=300))) as terminal:
+        terminal.expect(PROMPT)
+        terminal.type("hello" + ENTER)
+        terminal.expect("waiting for the model")
+        terminal.expect("At last.")
+        assert "waiting for the model\x1b[0m\r\x1b[KAt last." in terminal.raw
+
+
 def test_leaving_without_a_prompt_leaves_no_session(shell: Shell) -> None:
     with Terminal(shell, "--model", shell.script()) as terminal:
         terminal.expect(PROMPT)

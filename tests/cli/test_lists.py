@@ -145,3 +145,26 @@ def test_ages_are_what_a_person_would_say() -> None:
     ]
     assert ages == ["just now", "5 min", "3 h", "4 d", "26-01-31"]
     assert age("", now) == "-"
+
+
+def test_a_title_can_be_asked_of_the_model_without_a_run(shell: Shell) -> None:
+    paid = {"input_tokens": 7, "output_tokens": 3}
+    model = shell.script(turn("Red."), turn("# Colours of the sky.", usage=paid))
+    shell.run("-p", "one", "--model", model, "--session-id", "s")
+    before = shell.run("show", "s", "--json").json
+    done = shell.run("title", "s", "--generate", "--json")
+    assert done.json == {"session_id": "s", "title": "Colours of the sky"}
+    after = shell.run("show", "s", "--json").json
+    assert after["usage"]["input_tokens"] == before["usage"]["input_tokens"] + 7
+    assert (after["runs"], after["messages"]) == (before["runs"], before["messages"])
+    assert shell.run("title", "s").out == "Colours of the sky\n"
+    assert shell.run("check", "s").code == 0
+
+
+def test_a_title_that_the_model_does_not_find_leaves_the_old_one(shell: Shell) -> None:
+    failing = shell.script(turn("Red."), {"error": {"status": 400, "message": "no"}})
+    shell.run("-p", "one", "--model", failing, "--session-id", "s")
+    assert shell.run("title", "s", "--generate", "--model", failing).code == 7
+    assert shell.run("title", "s").out == "one\n"
+    assert shell.run("title", "s", "x", "--generate").code == 2
+    assert shell.run("title", "s", "--model", failing).code == 2

@@ -32,6 +32,8 @@ from rewake.agent.compaction import (
 )
 from rewake.agent.execute import Executor
 from rewake.agent.ports import Model, ModelRequest, Reply, ToolSpec
+from rewake.agent.titling import INSTRUCTION as TITLING
+from rewake.agent.titling import title_in
 from rewake.errors import ModelError, PromptTooLongError, RewakeError, StorageError
 from rewake.model.content import Text, ToolCall, Usage, plain_text
 from rewake.session.core import Session
@@ -72,6 +74,9 @@ _GO_ON: Final = "[rewake] Your answer was cut off at its token limit. Go on wher
 
 class Observer(Protocol):
     """Who watches a run: a terminal, a test. Must not raise."""
+
+    def on_request(self) -> None:
+        """The model is being asked, and nothing has come from it yet."""
 
     def on_text(self, text: str) -> None:
         """A piece of the answer that is being given."""
@@ -233,14 +238,17 @@ class Loop:
             provider=reply.provider,
         )
 
-    async def _request(self, messages: tuple[ViewMessage, ...]) -> Reply:
+    async def _request(
+        self, messages: tuple[ViewMessage, ...], on_text: Callable[[str], None] | None = None
+    ) -> Reply:
         request = ModelRequest(
             system=self.system,
             messages=messages,
             tools=self.specs,
             turn=self.session.state.conversation.assistant_messages,
         )
-        return await self.model.request(request, self.observer.on_text)
+        self.observer.on_request()
+        return await self.model.request(request, on_text or self.observer.on_text)
 
     async def _wait(self, seconds: float, why: str) -> None:
         self._enter("waiting", why)
@@ -298,19 +306,33 @@ class Loop:
         messages = view(self.session.state.conversation)
         return await self._summary(messages, LEAVING.format(beginning=beginning))
 
+    async def title(self) -> str:
+        """What the model would call the conversation; empty where it can't say.
+
+        Records what asking cost, durably; the title itself is the caller's to record.
+        """
+        messages = view(self.session.state.conversation)
+        answer, usage = await self._summary(messages, TITLING, on_text=lambda _text: None)
+        if usage is not None:
+            self.session.spent(usage)
+        return title_in(answer)
+
     async def _summary(
-        self, messages: tuple[ViewMessage, ...], instruction: str
+        self,
+        messages: tuple[ViewMessage, ...],
+        instruction: str,
+        on_text: Callable[[str], None] | None = None,
     ) -> tuple[str, Usage | None]:
-        """The model's own summary and its cost; empty where it can't give one."""
+        """The model's own words on the messages and their cost; empty where it can't give any."""
         usage: Usage | None = None
         while messages:
             try:
-                reply = await self._request(summary_request(messages, instruction))
+                reply = await self._request(summary_request(messages, instruction), on_text)
             except PromptTooLongError:
                 messages = shortened(messages)
                 continue
             except ModelError as error:
-                self.observer.on_notice(f"No summary from the model: {error.message}")
+                self.observer.on_notice(f"No answer from the model: {error.message}")
                 break
             usage = reply.usage
             text = plain_text(tuple(reply.content))

@@ -114,7 +114,15 @@ def _browse(values: Values) -> int:
 def _title(values: Values) -> int:
     from rewake.cli.labels import title_session
 
-    title, cwd = values.text("title"), values.path("cwd")
+    title, model, cwd = values.text("title"), values.text("model"), values.path("cwd")
+    if values.flag("generate"):
+        if title is not None:
+            raise UsageError("The title is given already.", remedy="Leave it out with --generate.")
+        from rewake.cli.titling import generate_title
+
+        return generate_title(_session(values), model, cwd, as_json=values.flag("json"))
+    if model is not None:
+        raise UsageError("--model is for --generate.", remedy="Add --generate, or leave it out.")
     return title_session(_session(values), title, cwd, as_json=values.flag("json"))
 
 

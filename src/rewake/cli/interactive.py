@@ -29,6 +29,7 @@ from rewake.resume.listing import tags_of
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
 
+_NO_SESSION: Final = "No session yet: it begins with your first prompt."
 _WELCOME: Final = "Enter sends, Esc Enter begins a line, Ctrl-C interrupts, Ctrl-D quits, /help"
 
 
@@ -182,8 +183,10 @@ class Conversation:
                 await self._go_elsewhere(command)
             case "fork":
                 await self._fork()
-            case "title" | "tag":
-                self._label(command)
+            case "title":
+                await self._title(command.argument)
+            case "tag":
+                self._tag(command.argument)
             case "help" | "status" | "todos" | "sessions" | "memory":
                 self._show(command.name)
             case _:
@@ -300,16 +303,29 @@ class Conversation:
             case _:
                 branching.tree()
 
-    def _label(self, command: Command) -> None:
+    async def _title(self, said: str) -> None:
+        """Record the title given, or the one that the model finds."""
         if self.agent is None:
-            self.reporter.note("No session yet: it begins with your first prompt.")
+            self.reporter.note(_NO_SESSION)
             return
-        session, said = self.agent.session, command.argument
-        if command.name == "title":
-            if said:
-                session.metadata(title=said)
-            say(one_line(session.state.world.title))
+        session, loop = self.agent.session, self.agent.loop
+        title = said or await self.stopper.run(loop.title)
+        self.reporter.end_line()
+        if title is None:
+            self.reporter.warn("Interrupted: the title is as it was.")
+            if self.stopper.reason == "interrupted":
+                self.stopper.forget()
+        elif title:
+            session.metadata(title=title)
+        else:
+            self.reporter.warn("The model found no title, so it is as it was.")
+        say(one_line(session.state.world.title))
+
+    def _tag(self, said: str) -> None:
+        if self.agent is None:
+            self.reporter.note(_NO_SESSION)
             return
+        session = self.agent.session
         words = said.split()
         taken = {word[1:] for word in words if word.startswith("-")}
         added = [word for word in words if not word.startswith("-")]

@@ -6,6 +6,7 @@ run goes to stderr. Interactively both are the same terminal.
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass, field
 from typing import Final, TextIO
@@ -16,6 +17,7 @@ from rewake.model.content import ToolCall, plain_text
 
 _COLUMNS: Final = 100
 _RESULT_LINES: Final = 3
+_WAITING: Final = "… waiting for the model"
 _ERROR_COLUMNS: Final = 500  # a reason with its remedy must not be cut
 
 
@@ -28,7 +30,15 @@ class TextReporter:
     streams: bool = False
     _cleaner: StreamCleaner = field(default_factory=StreamCleaner)
     _in_line: bool = False
+    _is_waiting: bool = False
     _running: list[str] = field(default_factory=list)
+
+    def on_request(self) -> None:
+        """On a terminal, a line that the first word of the answer takes the place of."""
+        if self.notes.isatty() and os.environ.get("TERM") != "dumb":
+            self.end_line()
+            say(style_for(self.notes).dim(_WAITING), stream=self.notes, end="")
+            self._is_waiting = True
 
     def on_text(self, text: str) -> None:
         """A piece of the answer."""
@@ -89,22 +99,33 @@ class TextReporter:
     def answer(self, text: str) -> None:
         """The final answer, unless it was shown as it came."""
         if not self.streams:
+            self.end_line()
             say(clean(text), stream=self.answers)
 
     def end_line(self) -> None:
         """Whatever comes next begins a line."""
+        self._stop_waiting()
         if self._in_line:
             say(stream=self.answers)
             self._in_line = False
 
     def _write(self, text: str) -> None:
         if text:
+            self._stop_waiting()
             say(text, stream=self.answers, end="")
             self._in_line = not text.endswith("\n")
+
+    def _stop_waiting(self) -> None:
+        if self._is_waiting:
+            self._is_waiting = False
+            say("\r\x1b[K", stream=self.notes, end="")
 
 
 class JsonReporter(TextReporter):
     """For JSON: the answer is in the result on stdout; remarks still go to stderr."""
+
+    def on_request(self) -> None:
+        """Events may go to the same terminal: there is no line of its own to wait in."""
 
     def answer(self, text: str) -> None:
         """It is in the result."""

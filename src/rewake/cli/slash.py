@@ -36,7 +36,7 @@ HELP: Final = """\
 /tree               the branches of this session
 /branch [N]         go to one of them; without a number you choose
 /fork               go on in a copy; this session stays as it is
-/title [TEXT]       give this session a title, or say it
+/title [TEXT]       give this session a title; without a text the model finds one
 /tag [TAG…]         tag this session, or say its tags; -TAG takes one away
 /compact            replace older messages by a summary of them
 /todos              the agent's todo list

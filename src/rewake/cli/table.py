@@ -351,13 +351,19 @@ Examples:
 
 TITLE: Final = Command(
     name="title",
-    help="Give a session a title, or say the one it has.",
+    help="Give a session a title, have the model find one, or say the one it has.",
     examples="""
 Examples:
   rewake title newest "Mend the fence"
   rewake title newest ""                      back to the beginning of the first prompt
+  rewake title newest --generate              ask the model for one
 """,
-    options=(Option("json", ("--json",), "flag", "One object."), _CWD),
+    options=(
+        Option("generate", ("--generate",), "flag", "Ask the model for a title."),
+        Option("model", _MODEL_FLAGS, "text", "Ask this one; default: the session's.", "MODEL"),
+        Option("json", ("--json",), "flag", "One object."),
+        _CWD,
+    ),
     argument=_SESSION,
     second=Option("title", (), "text", "The title.", "[TEXT]"),
 )

@@ -284,6 +284,11 @@ class Session:
             )
             return self.record(payload).event_id
 
+    def spent(self, usage: Usage) -> None:
+        """Record what a request cost that left no message. Durable on return."""
+        with self.recorder.held():
+            self.record(self.state.checkpoint(trigger="usage", usage=usage))
+
     def rewind(self, target_id: str, *, usage: Usage | None = None) -> str:
         """Take the conversation back to just after the event `target_id`; files stay as they are.
 
