@@ -25,7 +25,8 @@ from rewake.files.plan import RewindPlan, Step, make_plan
 from rewake.files.track import Tracked, Tracker
 from rewake.files.written import Directories
 from rewake.log.blobs import BlobStore
-from rewake.log.layout import SessionPaths, where
+from rewake.log.layout import SessionPaths, project_root, where
+from rewake.log.scan import Transcript
 from rewake.model.events import (
     AgentIntent,
     Change,
@@ -39,6 +40,7 @@ from rewake.model.events import (
 from rewake.resume.chain import observe, path_of
 from rewake.resume.evidence import Settlement
 from rewake.resume.lineage import Lineage
+from rewake.resume.listing import read_world
 from rewake.resume.load import conversation_at, inflate
 from rewake.session.core import Session
 from rewake.state.world import OpenCall
@@ -251,10 +253,18 @@ def newest_rewind_took_files(session: Session) -> bool:
 
 
 def project_of(at: Place, paths: SessionPaths) -> Path:
-    """The directory of a session's project: the one given, if it is the session's, else where it was.
+    """The directory of a session's files: where it worked last, else the one given, if that is its
+    project's, else where that was.
 
     Raises UsageError if that is gone.
     """
+    with Transcript(paths.transcript) as reader:
+        run = read_world(reader, at.blobs(paths)).run
+    there = Path(run.cwd) if run is not None and run.cwd else None
+    if there is not None and there.is_dir():
+        root = project_root(there)
+        if paths.project in at.layout.project_directories(root):
+            return root
     if paths.project in at.layout.project_directories(at.root):
         return at.root
     for root in where(paths):
@@ -325,7 +335,6 @@ def _plan_of(
 
 
 def _open_beside(paths: SessionPaths) -> Lineage:
-    from rewake.log.scan import Transcript
     from rewake.resume.lineage import Ancestors
 
     return Lineage(Transcript(paths.transcript), Ancestors(paths))

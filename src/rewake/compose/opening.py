@@ -203,12 +203,19 @@ def _loaded_for_writing(
 
 
 def open_fork(
-    at: Place, origin: SessionPaths, target_id: str | None, session_id: str | None, options: Options
+    at: Place,
+    origin: SessionPaths,
+    target_id: str | None,
+    session_id: str | None,
+    options: Options,
+    *,
+    project: JsonObject | None = None,
 ) -> Session:
     """A new session that goes on from `target_id` of another (None: from its end).
 
     The origin is only read, also while somebody writes it; its events are shared by reference, so
-    a fork costs the same whatever its origin's size. It lives beside its origin.
+    a fork costs the same whatever its origin's size. It lives beside its origin. `project` is what
+    its first line says of the project besides the usual.
     """
     if options.durability == "memory":
         raise UsageError(
@@ -216,11 +223,17 @@ def open_fork(
             remedy="Leave out --no-session-persistence.",
         )
     with ForksLock(origin.project, at.disk):  # its origin can't be deleted meanwhile
-        return _fork(at, origin, target_id, session_id, options)
+        return _fork(at, origin, target_id, session_id, options, project=project or {})
 
 
 def _fork(
-    at: Place, origin: SessionPaths, target_id: str | None, session_id: str | None, options: Options
+    at: Place,
+    origin: SessionPaths,
+    target_id: str | None,
+    session_id: str | None,
+    options: Options,
+    *,
+    project: JsonObject,
 ) -> Session:
     with at.lineage(origin) as reader:
         conversation, forked_from, was = _fork_point(at, origin, reader, target_id)
@@ -235,7 +248,9 @@ def _fork(
         session = _session(at, paths, state, options, appender, after=forked_from.event_id)
         stack.callback(session.close)
         session.record(
-            SessionStart(project=_project(at), forked_from=forked_from, checkpoint=checkpoint)
+            SessionStart(
+                project=_project(at) | project, forked_from=forked_from, checkpoint=checkpoint
+            )
         )
         session.record(msgspec.structs.replace(options.run(at, was.run), generation=1))
         session.metadata(title=f"{was.title} (fork)" if was.title else None)

@@ -25,6 +25,7 @@ def open_session(
     *,
     resume: str | None = None,
     fork: bool = False,
+    with_files: str | Path | None = None,
     at_message: str | None = None,
     session_id: str | None = None,
     home: str | Path | None = None,
@@ -43,7 +44,9 @@ def open_session(
     settled by evidence and recorded before this returns; `Session.resumed` tells what was found.
     With `at_message` the conversation goes back to just after that message (and the answers to its
     calls); what followed stays in the file as a branch. With `fork` a new session goes on from
-    there instead, and the one resumed is only read.
+    there instead, and the one resumed is only read. With `with_files` the fork gets the project's
+    files as well, in that directory (one that isn't there, or is empty): a worktree where there is
+    git, a copy elsewhere, the files as they were at `at_message` if that is given. It works there.
     `on_running` says what to do with a command that outlived its agent: leave it, wait for it or
     stop it. `verify` maps tool names to hooks that know whether an interrupted call happened.
     `durability` is what a commit means: `disk` survives a power loss, `process` the death of the
@@ -61,13 +64,21 @@ def open_session(
     cwd = str(Path(project).resolve()) if model or resume is None else ""
     options = Options(durability, model, permission_mode, hooks, on_recorded, trace, cwd)
     if resume is None:
-        if fork or at_message is not None:
+        if fork or at_message is not None or with_files is not None:
             raise UsageError(
                 "A fork, or a message to go back to, needs a session to resume.",
                 remedy="Say which one with resume.",
             )
         return open_new(at, session_id, options)
+    if with_files is not None and not fork:
+        raise UsageError("Only a fork takes files along.", remedy="Add fork.")
     paths = find_session(at, resume)
+    if with_files is not None:
+        from rewake.compose.beside import open_fork_with_files  # slow to load
+
+        return open_fork_with_files(
+            at, paths, at_message, session_id, options, directory=Path(with_files)
+        )
     if fork:
         return open_fork(at, paths, at_message, session_id, options)
     if session_id is not None:
@@ -120,7 +131,8 @@ def resolve(
     options = Options("disk", "", "", {}, None, trace=False)
     paths = find_session(at, session)
     # Before the session is opened, because opening begins a run and settles what evidence settles.
-    _waiting(load_session(at, paths).state.world.calls, call, paths.session_id)
+    world = load_session(at, paths).state.world
+    _waiting(world.calls, call, paths.session_id)
     with open_existing(at, paths, Asked("tell", "leave"), options) as opened:
         known = _waiting(opened.state.world.calls, call, opened.session_id)
         words = "was applied" if verdict == "applied" else "was NOT applied"
@@ -129,7 +141,8 @@ def resolve(
         resolution = Resolution(verdict, {}, "user", note)
         settlement = Settlement(known.call_id, resolution, Outcome(), Result((Text(text),)))
         record_settlement(opened, known, settlement)
-        opened.terminal("interrupted")
+        # What a person says of a call changes nothing about how the run before ended.
+        opened.terminal(world.terminal.reason if world.terminal is not None else "interrupted")
     return known.call_id
 
 

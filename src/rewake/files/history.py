@@ -31,6 +31,9 @@ from rewake.resume.chain import path_of
 from rewake.resume.lineage import Lineage
 from rewake.resume.load import BlobReader, inflate
 
+COPIED_FROM: Final = "copied_from"
+"""In the project of a session's first line: the root whose files its own are a copy of."""
+
 _DOUBTFUL: Final = frozenset({"partial", "unknown"})
 
 
@@ -80,7 +83,7 @@ def recorded(
         above = reader.ancestor()
         if above is not None:
             end = min(filter(None, (until, reader.origin.event_id)))
-            yield from recorded(above, blobs, root=root, after=after, until=end)
+            yield from _inherited(reader, above, blobs, root=root, after=after, until=end)
     moved = _Moved(root)
     started: dict[str, FileChangeIntent] = {}
     seen: set[str] = set()
@@ -97,6 +100,40 @@ def recorded(
         found = _changes(event, started)
         if found is not None and event.event_id > after:
             yield _placed(found, moved)
+
+
+def _inherited(
+    reader: Lineage,
+    above: Lineage,
+    blobs: BlobReader,
+    *,
+    root: Path | None,
+    after: str,
+    until: str,
+) -> Iterator[Recorded]:
+    """The changes of a fork's origin; those of a fork that took a copy of the files, in the copy."""
+    start = next(iter(reader.forward()), None)
+    payload = start.payload if isinstance(start, Event) else None
+    project = payload.project if isinstance(payload, SessionStart) else {}
+    there, here = project.get(COPIED_FROM), project.get("root")
+    if not isinstance(there, str) or not isinstance(here, str):
+        yield from recorded(above, blobs, root=root, after=after, until=until)
+        return
+    moved = _Moved(root)
+    if isinstance(start, Event):
+        moved.hear(start)
+    for found in recorded(above, blobs, root=Path(there), after=after, until=until):
+        yield _placed(relocated(found, Path(there), Path(here)), moved)
+
+
+def relocated(found: Recorded, there: Path, here: Path) -> Recorded:
+    """The same changes, of the paths below `there` as they are called below `here`."""
+    old, new = os.fsencode(there) + b"/", os.fsencode(here) + b"/"
+    changes = tuple(
+        (new + path[len(old) :] if path.startswith(old) else path, change)
+        for path, change in found.changes
+    )
+    return msgspec.structs.replace(found, changes=changes)
 
 
 _RELEVANT: Final = frozenset({"session", "run", "tool_lifecycle", "rewind", "agent"})

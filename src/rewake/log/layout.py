@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from rewake.errors import SessionNotFoundError, StorageError, UsageError
 from rewake.log.disk import Disk, storage_error
 from rewake.log.git import main_root
@@ -223,6 +225,17 @@ class Layout:
         except OSError as error:
             raise storage_error(error, directory, "create") from error
         return directory
+
+    def add_place(self, project: Path, root: Path, disk: Disk, *, sync: bool) -> None:
+        """Make `root` one more place of a project that is there already; its newest stays that."""
+        known = read_identity(project)
+        if known is None or str(root) in known.roots or main_root(root) != root:
+            return  # a worktree is found by its repository
+        places = (*known.roots[:-1], str(root), *known.roots[-1:])
+        try:
+            write_identity(project, msgspec.structs.replace(known, roots=places), disk, sync=sync)
+        except OSError as error:
+            raise storage_error(error, project, "write to") from error
 
     def create_session(
         self, root: Path, session_id: str, disk: Disk, *, sync: bool
