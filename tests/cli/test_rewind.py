@@ -66,6 +66,41 @@ def test_resuming_at_a_message_and_in_a_fork(shell: Shell) -> None:
     assert shell.run("-p", "x", "--fork-session").code == 2
 
 
+def test_a_fork_with_files_works_in_a_directory_of_its_own(shell: Shell) -> None:
+    (shell.project / "a.txt").write_text("before\n")
+    write = call("Write", file_path="made.txt", content="one\n")
+    change = call("Bash", command="echo two > a.txt")
+    where = call("Bash", command="pwd > where")
+    model = shell.script(
+        *(turn("", write), turn("Made."), turn("", change)),
+        *(turn("Two."), turn("", where), turn("Three.")),
+    )
+    bypass = ("--permission-mode", "bypass")
+    shell.run("-p", "one", "--model", model, "--session-id", "s", *bypass)
+    (shell.project / "made.txt").write_text("somebody's\n")
+    other = shell.root / "other"
+    fork = ("-r", "s", "--fork-session", "--with-files", "../other")
+    done = shell.run("-p", "two", *fork, "--session-id", "f", *bypass)
+    assert done.code == 0, done.err
+    assert f"Work in {other} from now on" in done.err
+    assert (other / "a.txt").read_text() == "two\n"
+    assert (other / "made.txt").read_text() == "somebody's\n"
+    assert (shell.project / "a.txt").read_text() == "before\n"
+    shown = shell.run("show", "f", "--json").json
+    assert (shown["project"], shown["forked_from"]["session_id"]) == (str(other), "s")
+    shell.run("-p", "three", "-r", "f", *bypass)  # from the first project
+    assert (other / "where").read_text() == f"{other}\n"
+    made = next(one["id"] for one in shown["messages"] if one["role"] == "user")
+    back = shell.run("rewind", "f", "--to", made, "--files", "--json").json
+    assert {one["path"] for one in back["changes"]} == {f"{other}/a.txt", f"{other}/where"}
+    assert [one["path"] for one in back["conflicts"]] == [f"{other}/made.txt"]
+    assert (other / "a.txt").read_text() == "before\n"
+    assert shell.run("-p", "x", *fork, "--json").json["exit_code"] == 2
+    assert shell.run("-p", "x", "-r", "s", "--with-files", "../third").code == 2
+    for session in ("s", "f"):
+        assert shell.run("check", session).code == 0
+
+
 def test_a_person_says_what_became_of_a_call(shell: Shell) -> None:
     (shell.project / "a.txt").write_text("before\n")
     edit = call("Edit", file_path="a.txt", old_string="before", new_string="after")

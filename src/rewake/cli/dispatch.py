@@ -316,6 +316,9 @@ def _choices(values: Values) -> AgentChoices:
             "--fork-session and --resume-session-at need a session.",
             remedy="Say which one with --resume or --continue.",
         )
+    with_files = values.path("with_files")
+    if with_files is not None and not fork:
+        raise UsageError("--with-files is for a fork.", remedy="Add --fork-session.")
     return AgentChoices(
         cwd=values.path("cwd"),
         model=values.text("model"),
@@ -329,6 +332,7 @@ def _choices(values: Values) -> AgentChoices:
         on_running=cast("OnRunning", values.text("on_running") or "leave"),
         fork=fork,
         resume_at=resume_at,
+        with_files=with_files,
         demo_project=values.path("demo_project"),
     )
 

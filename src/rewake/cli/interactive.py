@@ -267,7 +267,14 @@ class Conversation:
                 "This conversation is not recorded, so it would be lost.",
                 remedy="Leave it with /quit and start anew.",
             )
-        return replace(self.given, resume=session, session_id=None, fork=False, resume_at=None)
+        return replace(
+            self.given,
+            resume=session,
+            session_id=None,
+            fork=False,
+            resume_at=None,
+            with_files=None,
+        )
 
     async def _switch(self, choices: AgentChoices, where: str) -> None:
         """Leave this session for another; where that can't be opened, stay with this one."""

@@ -25,7 +25,7 @@ from rewake.compose.sessions import open_session
 from rewake.errors import RewakeError, StorageError, UsageError
 from rewake.log.layout import SessionPaths, project_root
 from rewake.log.scan import Transcript
-from rewake.model.content import Usage
+from rewake.model.content import Usage, plain_text
 from rewake.model.events import Event
 from rewake.resume.listing import read_world
 from rewake.session.core import Blobs, Session
@@ -156,13 +156,19 @@ def open_agent(
         on_unknown=choices.on_unknown,
         on_running=choices.on_running,
         fork=choices.fork,
+        with_files=choices.with_files,
         at_message=choices.resume_at,
         on_recorded=on_recorded,
     )
     blobs.session = session
+    about_files: tuple[str, ...] = ()
+    if choices.with_files is not None:
+        # Its project is the copy from here on; the user is told what the model is.
+        cwd = session.root
+        about_files = (plain_text(session.messages[-1].message.content),)
     options = AgentOptions(mode, ask, choices.max_steps, choices.max_cost)
     loop = build_agent(session, model, observer, settings, options, cwd=cwd, tools=_tools(choices))
-    return Agent(session, model, loop, (*about_model, *about_mode))
+    return Agent(session, model, loop, (*about_model, *about_mode, *about_files))
 
 
 def _mode(choices: AgentChoices, settings: Settings) -> tuple[PermissionMode, tuple[str, ...]]:

@@ -36,6 +36,7 @@ class AgentChoices:
     on_running: OnRunning = "leave"
     fork: bool = False
     resume_at: str | None = None
+    with_files: Path | None = None
     demo_project: Path | None = None
     model_before: str | None = None
     mode_before: str | None = None

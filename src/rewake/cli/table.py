@@ -179,6 +179,13 @@ Exit status:
             "Go on in a new session; the one resumed is only read.",
         ),
         Option(
+            "with_files",
+            ("--with-files",),
+            "path",
+            "With --fork-session: take the files along, and work in this new directory.",
+            "DIR",
+        ),
+        Option(
             "rewind_files",
             ("--rewind-files",),
             "text",
