@@ -111,7 +111,8 @@ class DamagedError(RewakeError):
 class ModelError(RewakeError):
     """The model's provider refused or failed; `status` is its HTTP status where there was one.
 
-    `retry_after_s` is how long the provider asked to be left alone, in seconds.
+    `retry_after_s` is how long the provider asked to be left alone, in seconds. Without a `remedy`
+    the status decides on one.
     """
 
     exit_code = ExitCode.MODEL
@@ -125,10 +126,27 @@ class ModelError(RewakeError):
         retry_after_s: float | None = None,
         remedy: str = "",
     ) -> None:
-        super().__init__(message, remedy=remedy)
+        super().__init__(message, remedy=remedy or _remedy_for(status))
         self.status = status
         self.retryable = retryable
         self.retry_after_s = retry_after_s
+
+
+def _remedy_for(status: int | None) -> str:
+    """What usually helps, where the provider's answer doesn't tell more than its HTTP status."""
+    match status:
+        case 400 | 422:
+            return "Ask in other words, or use another model."
+        case 401 | 403:
+            return "Check the key in the environment."
+        case 404:
+            return "Check the model's name."
+        case 413:
+            return "Compact the conversation, or start a new session."
+        case 429:
+            return "Wait a while, or use another model."
+        case _:
+            return "Try again, or use another model."
 
 
 class PromptTooLongError(ModelError):

@@ -307,7 +307,7 @@ def test_an_error_inside_a_stream_counts_as_what_it_stands_for(protocol: str) ->
 def test_a_refusal_is_shown_in_the_providers_words(protocol: str) -> None:
     with provider_server([]) as server:
         server.inject(Failure(status=400, message="that makes no sense"))
-        with pytest.raises(ModelError, match=r"failed with status 400: that makes no sense$"):
+        with pytest.raises(ModelError, match=r"failed with status 400: that makes no sense Ask in"):
             ask(protocol, server, HELLO)
 
 

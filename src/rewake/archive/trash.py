@@ -27,6 +27,7 @@ from rewake.errors import SessionNotFoundError, StorageError, UsageError
 from rewake.log.disk import Disk, crash_point, short_write_error, storage_error
 from rewake.log.layout import Layout, SessionPaths, checked_name
 from rewake.log.lock import Holder, SessionLock
+from rewake.log.project import read_identity
 from rewake.log.scan import Transcript
 from rewake.model.codec import decode_line
 from rewake.model.events import Event, SessionStart
@@ -52,11 +53,16 @@ class _Note(msgspec.Struct, frozen=True):
 
 
 class Trashed(msgspec.Struct, frozen=True):
-    """A session in the trash. `deleted_at` is RFC 3339 in UTC, `size` the bytes of its own files."""
+    """A session in the trash. `deleted_at` is RFC 3339 in UTC, `size` the bytes of its own files.
+
+    `project` is the project's root, empty where none is recorded, `project_key` the name of its
+    directory in the home.
+    """
 
     name: str
     session_id: str
     project: str
+    project_key: str
     deleted_at: str
     title: str
     size: int
@@ -83,20 +89,22 @@ class Trash:
 
     def entries(self) -> list[Trashed]:
         """What is in it, the newest first."""
-        found = [
-            Trashed(
-                name=entry.name,
-                session_id=note.session_id,
-                project=note.project,
-                deleted_at=note.deleted_at,
-                title=note.title,
-                size=tree_size(entry / _SESSION),
-                path=str(entry / _SESSION),
-            )
-            for entry, note in self._entries()
-        ]
+        found = [self._trashed(entry, note) for entry, note in self._entries()]
         found.sort(key=lambda item: (item.deleted_at, item.name), reverse=True)
         return found
+
+    def _trashed(self, entry: Path, note: _Note) -> Trashed:
+        identity = read_identity(self._layout.projects / note.project)
+        return Trashed(
+            name=entry.name,
+            session_id=note.session_id,
+            project=identity.roots[-1] if identity is not None and identity.roots else "",
+            project_key=note.project,
+            deleted_at=note.deleted_at,
+            title=note.title,
+            size=tree_size(entry / _SESSION),
+            path=str(entry / _SESSION),
+        )
 
     def sessions(self, project: Path) -> Iterator[Path]:
         """The directories of the sessions in the trash that belong to a project, or may do so."""
@@ -152,15 +160,7 @@ class Trash:
                 entry = self._move(paths, note)
             except OSError as error:
                 raise storage_error(error, paths.directory, "delete") from error
-        trashed = Trashed(
-            name=entry.name,
-            session_id=note.session_id,
-            project=note.project,
-            deleted_at=note.deleted_at,
-            title=note.title,
-            size=tree_size(entry / _SESSION),
-            path=str(entry / _SESSION),
-        )
+        trashed = self._trashed(entry, note)
         return Deleted(paths.session_id, trashed, forks)
 
     def _move(self, paths: SessionPaths, note: _Note) -> Path:
@@ -224,7 +224,7 @@ class Trash:
         Raises UsageError where a session of its id is there again, StorageError; it is then still
         in the trash.
         """
-        project = self._layout.projects / checked_name(trashed.project)
+        project = self._layout.projects / checked_name(trashed.project_key)
         paths = SessionPaths(project, checked_name(trashed.session_id))
         entry = self.directory / trashed.name
         try:

@@ -240,7 +240,12 @@ class Branching:
     def _tell_where(self) -> None:
         messages = self.agent.session.messages
         words = next(
-            (plain_text(entry.message.content) for entry in reversed(messages)), "(nothing)"
+            (
+                words
+                for entry in reversed(messages)
+                if not entry.message.source and (words := plain_text(entry.message.content))
+            ),
+            "(nothing)",
         )
         self.reporter.note(
             f"The conversation is back at {len(messages)} message{'s' * (len(messages) != 1)}: "

@@ -268,6 +268,10 @@ def _root(values: Values) -> int:
     if values.text("rewind_files") is not None:
         return _rewind_files(values)
     prompt, output = values.text("prompt"), values.text("output_format")
+    if values.flag("json") and output not in {None, "json"}:
+        raise UsageError(
+            f"--json and --output-format {output} exclude each other.", remedy="Give one of them."
+        )
     if prompt is not None:
         from rewake.cli.run import run_once
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rewake.cli.table import ROOT
 from rewake.cli.terminal import clean, say, style_for
-from rewake.errors import ExitCode, RewakeError
+from rewake.errors import ExitCode, RewakeError, SessionBusyError, UsageError
 
 _RUNS = next(option.flags for option in ROOT.options if option.name == "prompt")
 
@@ -17,12 +17,27 @@ def report(error: BaseException, arguments: Sequence[str]) -> int:
     if isinstance(error, KeyboardInterrupt):
         return int(ExitCode.INTERRUPTED)
     known = error if isinstance(error, RewakeError) else _defect(error)
-    if not _was_shown(known):
+    for_command_line(known)
+    if _was_shown(known):
+        known = UsageError(known.message, remedy=known.remedy)
+    else:
         _tell(known)
     output = output_format(arguments)
     if output != "text":
         _answer_in_json(known, output, is_run=_is_run(arguments))
     return int(known.exit_code)
+
+
+def for_command_line(error: RewakeError) -> None:
+    """Say how to follow the remedy with `rewake`: the library doesn't know that it is used so."""
+    if isinstance(error, SessionBusyError):
+        from rewake.log.lock import BUSY_REMEDY
+
+        if error.remedy == BUSY_REMEDY:
+            error.remedy = (
+                "End that process, fork the session (--fork-session), or only look at it"
+                " (rewake show)."
+            )
 
 
 def _defect(error: BaseException) -> RewakeError:

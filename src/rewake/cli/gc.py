@@ -14,7 +14,7 @@ from typing import Final
 from rewake.archive.gc import Collected, Collection, Collector
 from rewake.archive.retention import Aged, over_quota, parse_age, parse_size, too_old, weigh
 from rewake.archive.trash import tree_size
-from rewake.cli.amounts import amount, confirm
+from rewake.cli.amounts import SIZE_COLUMNS, amount, confirm
 from rewake.cli.bar import Bar
 from rewake.cli.terminal import clean, fit, one_line, say
 from rewake.compose.archives import collectors, delete_session
@@ -91,11 +91,11 @@ def _announce(leaving: list[Aged], plans: list[Collection]) -> None:
     if leaving:
         size = amount(sum(item.size for item in leaving))
         say(f"To the trash: {len(leaving)} sessions ({size})")
+    id_columns = max((len(one_line(item.paths.session_id)) for item in leaving), default=0)
     for item in leaving:
         day = time.strftime("%Y-%m-%d", time.gmtime(item.changed_at))
-        say(
-            f"  {day}  {one_line(item.paths.session_id)}  {amount(item.size):>12}  {fit(item.title, 40)}"
-        )
+        name = f"{one_line(item.paths.session_id):<{id_columns}}"
+        say(f"  {day}  {name}  {amount(item.size):>{SIZE_COLUMNS}}  {fit(item.title, 40)}")
     for plan in plans:
         blobs = [one for one in plan.useless if one.kind == "blob"]
         leftovers = [one for one in plan.useless if one.kind == "leftover"]
@@ -106,7 +106,7 @@ def _announce(leaving: list[Aged], plans: list[Collection]) -> None:
             f" {plan.kept:,} blobs are needed ({amount(plan.kept_size)})."
         )
         for one in plan.useless[:_LISTED_MAX]:
-            say(f"  {amount(one.size):>12}  {clean(one.path)}")
+            say(f"  {amount(one.size):>{SIZE_COLUMNS}}  {clean(one.path)}")
         if len(plan.useless) > _LISTED_MAX:
             say(f"  … and {len(plan.useless) - _LISTED_MAX:,} more")
     if not plans:

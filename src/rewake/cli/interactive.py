@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from rewake.cli.asking import asker_for
 from rewake.cli.branching import Branching, leave
+from rewake.cli.failing import for_command_line
 from rewake.cli.opening import Agent, open_agent, taken_up, working_directory
 from rewake.cli.options import AgentChoices
 from rewake.cli.reporting import TextReporter
@@ -97,6 +98,7 @@ class Conversation:
             except StorageError:
                 raise
             except RewakeError as error:
+                for_command_line(error)
                 self.reporter.warn(f"{error.message} {error.remedy}")
                 continue
             if ending is not None:
@@ -221,7 +223,7 @@ class Conversation:
             "project": str(session.root),
             "model": self.agent.model.name,
             "permissions": self.agent.loop.executor.permissions.mode,
-            "messages": f"{world.messages}",
+            "messages": f"{len(session.messages)}",
             "tokens": f"{world.usage.input_tokens:,} in, {world.usage.output_tokens:,} out{cost}",
             "transcript": str(session.transcript or "(not recorded)"),
         }

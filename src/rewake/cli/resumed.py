@@ -27,6 +27,17 @@ _SAID: Final = {
     "lost": "it was applied, but its effect is LOST",
     "unknown": "it is NOT KNOWN whether it was applied",
 }
+_COMMANDS: Final = {
+    "never_started": "the command never ran",
+    "finished": "it ended",
+    "running": "it still runs",
+    "vanished": "it was started, its end was not recorded, and nothing of it runs any more",
+}
+_KILLED: Final = {
+    "timed_out": "it was killed at its time limit",
+    "output_limit": "it was killed at its output limit",
+    "cancelled": "it was stopped with the run",
+}
 _ENDS: Final = {
     "done": "ended as it should",
     "interrupted": "was interrupted by the user",
@@ -101,7 +112,9 @@ def _object_of(intent: Intent | None) -> str:
 
 
 def evidence_sentence(fact: JsonObject) -> str:
-    """The proof of one verdict: hashes for files, key and value for everything else."""
+    """The proof of one verdict: hashes for files, the end of a command, key and value for the rest."""
+    if fact.get("state") in _COMMANDS:
+        return _command_sentence(fact)
     if "expected_after" not in fact:
         return ", ".join(f"{one_line(key)}={_value(fact[key])}" for key in fact)
     actual = fact.get("actual")
@@ -113,6 +126,33 @@ def evidence_sentence(fact: JsonObject) -> str:
     if fact.get("temporary_removed"):
         parts.append("a leftover temporary file was removed")
     return "; ".join(parts)
+
+
+def _command_sentence(fact: JsonObject) -> str:
+    said = _COMMANDS[str(fact.get("state"))]
+    ended = fact.get("exit")
+    if isinstance(ended, dict):
+        said = f"{_end_of_command(ended)} after {_seconds(ended.get('duration_ms'))}"
+        lives = "processes that it started still run"
+        said += f"; {lives if fact.get('background') else 'nothing of it runs any more'}"
+    if fact.get("rebooted"):
+        said += "; the machine was restarted since"
+    return f"{said}; {one_line(str(fact['exception']))}" if fact.get("exception") else said
+
+
+def _end_of_command(ended: JsonObject) -> str:
+    for key, said in _KILLED.items():
+        if ended.get(key):
+            return said
+    if ended.get("signal") is not None:
+        return f"it was killed by signal {ended['signal']}"
+    if ended.get("exit_code") is not None:
+        return f"it ended with exit code {ended['exit_code']}"
+    return "it ended, nobody knows how,"
+
+
+def _seconds(duration_ms: object) -> str:
+    return f"{duration_ms / 1000:.1f} s" if isinstance(duration_ms, int) else "an unknown time"
 
 
 def _value(value: object) -> str:

@@ -41,11 +41,16 @@ def _head(shown: Shown, style: Style) -> None:
     state = f"{info.state} (process {info.pid})" if info.pid is not None else info.state
     say(
         style.dim(
-            f"{one_line(info.project)}  {state}  {world.messages} messages  "
+            f"{one_line(info.project)}  {state}  {_messages(shown)}  "
             f"{world.runs} run{'s' * (world.runs != 1)}  "
             f"{usage.input_tokens:,} tokens in, {usage.output_tokens:,} out{cost}"
         )
     )
+
+
+def _messages(shown: Shown) -> str:
+    count = len(shown.history.entries)
+    return f"{count} message{'s' * (count != 1)}"
 
 
 def _entry(entry: Entry, style: Style, columns: int) -> None:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from rewake.archive.retention import parse_age
 from rewake.archive.trash import Trashed
-from rewake.cli.amounts import amount, confirm
+from rewake.cli.amounts import SIZE_COLUMNS, amount, confirm
 from rewake.cli.terminal import fit, one_line, say
 from rewake.compose.archives import empty_trash, restore
 from rewake.compose.archives import trash as entries_of_trash
@@ -52,8 +52,10 @@ def _list(found: list[Trashed], *, as_json: bool) -> int:
 def _rows(found: list[Trashed]) -> list[str]:
     columns = shutil.get_terminal_size((100, 24)).columns
     rows = []
-    for item in found:
-        head = f"{item.deleted_at[:10]}  {one_line(item.session_id)}  {amount(item.size):>12}"
+    ids = [one_line(item.session_id) for item in found]
+    id_columns = max(map(len, ids), default=0)
+    for item, name in zip(found, ids, strict=True):
+        head = f"{item.deleted_at[:10]}  {name:<{id_columns}}  {amount(item.size):>{SIZE_COLUMNS}}"
         rows.append(f"{head}  {fit(item.title, max(columns - len(head) - 2, 20))}")
     return rows
 

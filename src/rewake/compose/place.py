@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import secrets
+import stat
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from rewake.errors import SessionNotFoundError, StorageError
+from rewake.errors import SessionNotFoundError, StorageError, UsageError
 from rewake.log.blobs import BlobStore
 from rewake.log.disk import Disk, storage_error
 from rewake.log.layout import Layout, SessionPaths, default_home, project_root
@@ -55,9 +56,26 @@ def place(
     home: str | Path | None = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Place:
-    """The place for a project directory; `home` defaults to REWAKE_HOME, else the user's data."""
+    """The place for a project directory; `home` defaults to REWAKE_HOME, else the user's data.
+
+    Raises UsageError for a home that is no directory; one that isn't there yet is made when needed.
+    """
     chosen = Path(home).expanduser().absolute() if home is not None else default_home(environ)
+    if _is_no_directory(chosen):
+        raise UsageError(
+            f"{chosen} can't hold sessions: it is no directory.",
+            remedy="Set REWAKE_HOME to a directory, or leave it unset.",
+        )
     return Place(chosen, project_root(Path(project)))
+
+
+def _is_no_directory(home: Path) -> bool:
+    try:
+        return not stat.S_ISDIR(home.stat().st_mode)
+    except NotADirectoryError:
+        return True
+    except (OSError, ValueError):
+        return False  # it is made, or whoever reads it says what is wrong
 
 
 def find_session(at: Place, wanted: str) -> SessionPaths:

@@ -17,6 +17,7 @@ import errno
 import fcntl
 import os
 import time
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -32,6 +33,7 @@ _BOOT_ID_PATH: Final = Path("/proc/sys/kernel/random/boot_id")
 # Someone who only asks who holds the lock takes it for microseconds; don't mistake them for a writer.
 _BUSY_ATTEMPTS: Final = 5
 _BUSY_PAUSE_S: Final = 0.01
+BUSY_REMEDY: Final = "End that process, fork the session, or only look at it."
 
 
 class Holder(msgspec.Struct, frozen=True):
@@ -48,9 +50,17 @@ class Holder(msgspec.Struct, frozen=True):
         if not self.pid:
             return "another process that has not said yet who it is"
         where = f" on {self.host}" if self.host else ""
-        since = f" since {self.started_at}" if self.started_at else ""
+        since = f" since {_local(self.started_at)}" if self.started_at else ""
         command = f" ({self.command})" if self.command else ""
         return f"process {self.pid}{where}{since}{command}"
+
+
+def _local(timestamp: str) -> str:
+    """As the clock on the user's wall had it, to the second."""
+    try:
+        return datetime.fromisoformat(timestamp).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except (ValueError, OverflowError):
+        return timestamp  # another program's; better than nothing
 
 
 _decode_holder = msgspec.json.Decoder(Holder).decode
@@ -143,8 +153,7 @@ class SessionLock:
         raise SessionBusyError(
             f"The session in {self.path.parent} is being written by {found}.",
             holder=found,
-            remedy="End that process, fork the session (--fork-session), or only look at it"
-            " (rewake show).",
+            remedy=BUSY_REMEDY,
         )
 
 
