@@ -63,3 +63,10 @@ def test_an_error_of_the_model_is_told(shell: Shell) -> None:
     done = shell.run("demo", "--model", model, "--no-keep", env={"TMPDIR": str(shell.root)})
     assert done.code == 1
     assert "no such key" in done.err
+
+
+def test_a_model_that_is_none_is_refused_before_anything_is_made(shell: Shell) -> None:
+    done = shell.run("demo", "--model", "foo", env={"TMPDIR": str(shell.root)})
+    assert done.code == 2
+    assert done.err.count("is no model") == 1
+    assert not list(shell.root.glob("rewake-demo-*"))

@@ -208,3 +208,36 @@ def _prompt(shell: Shell, session_id: str) -> str:
     ]
     assert isinstance(prompt, str)
     return prompt
+
+
+def test_two_formats_at_once_are_a_usage_error(shell: Shell) -> None:
+    done = shell.run("-p", "x", "--json", "--output-format", "text", "--model", shell.script())
+    assert done.code == 2
+    assert "exclude each other" in done.err
+
+
+def test_an_argument_that_can_not_be_parsed_is_a_usage_error_for_scripts_too(shell: Shell) -> None:
+    done = shell.run("sessions", "--json", "--limit", "x")
+    assert (done.code, done.json["error"]["type"]) == (2, "UsageError")
+
+
+def test_a_refused_key_comes_with_what_to_do(shell: Shell) -> None:
+    model = shell.script({"error": {"status": 401, "message": "invalid key"}}, turn("Hi."))
+    done = shell.run("-p", "x", "--model", model, "--json")
+    assert (done.code, done.json["error"]["remedy"]) == (7, "Check the key in the environment.")
+
+
+def test_a_home_that_is_no_directory_is_named(shell: Shell) -> None:
+    file = shell.root / "file"
+    file.write_text("")
+    for home in (file, file / "below"):
+        done = shell.run("sessions", env={"REWAKE_HOME": str(home)})
+        assert done.code == 2
+        assert str(home) in done.err
+        assert "REWAKE_HOME" in done.err
+
+
+def test_the_usage_of_a_command_reads_like_a_manual(shell: Shell) -> None:
+    assert "rewake delete [OPTIONS] ID [ID]..." in shell.run("delete", "--help").out
+    assert "rewake resolve [OPTIONS] ID [CALL]" in shell.run("resolve", "--help").out
+    assert "list[" not in shell.run("tag", "--help").out

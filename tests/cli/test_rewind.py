@@ -127,3 +127,13 @@ def test_a_verdict_on_no_call_leaves_the_session_as_it_is(shell: Shell) -> None:
     shell.run("-p", "x", "--model", shell.script(), "--session-id", "s")
     assert shell.run("resolve", "s", "nobody", "--as", "applied").code == 2
     assert [row["state"] for row in shell.run_json("sessions", "--json")] == ["done"]
+
+
+def test_a_rewound_session_has_the_same_count_of_messages_everywhere(shell: Shell) -> None:
+    model = shell.script(turn("Red."), turn("Green."), turn("Blue."))
+    shell.run("-p", "one", "--model", model, "--session-id", "s")
+    shell.run("-p", "two", "-r", "s")
+    answer = shell.run("show", "s", "--json").json["messages"][1]["id"]
+    assert "back at 2 messages" in shell.run("rewind", "s", "--to", answer).out
+    assert " 2 messages " in shell.run("show", "s").out
+    assert "(2 messages)" in shell.run("-p", "three", "-r", "s").err

@@ -52,14 +52,26 @@ def title_of(info: SessionInfo) -> str:
     return one_line(info.title) or "(no prompt)"
 
 
-def head(info: SessionInfo, now: datetime, *, with_title: bool) -> Group:
-    """What a session is, above the preview."""
+def counted(count: int, what: str) -> str:
+    """Such as 1 call, 2 calls."""
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def head(
+    info: SessionInfo, now: datetime, *, with_title: bool, messages: int | None = None
+) -> Group:
+    """What a session is, above the preview. `messages` are those of its conversation, once read.
+
+    The list's own count is another: what was written in its transcript, without the messages that a
+    fork shares with its origin and with those of branches that were left.
+    """
     mark, colour = STATE_MARKS[info.state]
     state = f"{mark} {info.state}" + (f", process {info.pid}" if info.pid is not None else "")
     facts = [age(info.updated_at, now)]
-    facts += [f"{info.messages} messages" if info.messages is not None else ""]
-    facts += [f"{info.calls} calls" if info.calls else ""]
-    facts += [f"{info.input_tokens + info.output_tokens:,} tokens" if info.input_tokens else ""]
+    facts += [counted(messages, "message") if messages is not None else ""]
+    facts += [counted(info.calls, "call") if info.calls else ""]
+    tokens = info.input_tokens + info.output_tokens
+    facts += [counted(tokens, "token") if info.input_tokens else ""]
     facts += [f"${info.cost_usd:.2f}" if info.cost_usd else ""]
     first = Text.assemble((state, colour), ("  " + "  ".join(filter(None, facts)), "dim"))
     for tag in info.tags:

@@ -21,7 +21,7 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from rewake.browse import source
-from rewake.browse.draw import head, preview, problems, title_of
+from rewake.browse.draw import counted, head, preview, problems, title_of
 from rewake.browse.items import Item
 from rewake.browse.key_bar import EVERYWHERE, KeyBar
 from rewake.browse.session_list import SessionList
@@ -189,13 +189,15 @@ class SessionsScreen(Screen[None]):
 
         def read() -> Group:
             talk = source.talk(browser.at, info)
-            parts: list[RenderableType] = [head(info, now, with_title=is_wide)]
+            parts: list[RenderableType] = [
+                head(info, now, with_title=is_wide, messages=talk.messages)
+            ]
             if talk.problems:
                 parts.append(problems(talk.problems))
             shown = _last_exchange(talk.items)
             left_out = len(talk.items) - len(shown)
             if left_out > 0:
-                parts.append(Text(f"\n… {left_out:,} before", "dim italic"))
+                parts.append(Text(f"\n… {counted(left_out, 'item')} before", "dim italic"))
             parts.append(preview(shown, now, is_dark=is_dark))
             return Group(*parts)
 

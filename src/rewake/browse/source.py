@@ -25,10 +25,14 @@ from rewake.resume.load import conversation_at, inflate, load
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """A conversation as it is shown: its items, oldest first, and what is wrong with it."""
+    """A conversation as it is shown: its items, oldest first, and what is wrong with it.
+
+    `messages` counts what the model has of it.
+    """
 
     items: tuple[Item, ...]
     problems: tuple[str, ...] = ()
+    messages: int = 0
 
 
 def paths_of(info: SessionInfo) -> SessionPaths:
@@ -54,7 +58,8 @@ def talk(at: Place, info: SessionInfo, end_id: str | None = None) -> Talk:
         loaded = load(reader, blobs)
     calls = loaded.state.world.calls
     items = items_of(loaded.state.conversation, calls, is_running=info.pid is not None)
-    return Talk(items, notes_of(loaded.damage))
+    messages = len(loaded.state.conversation.entries)
+    return Talk(items, notes_of(loaded.damage), messages)
 
 
 def whole_talk(at: Place, info: SessionInfo) -> Talk:

@@ -6,11 +6,13 @@ Built from the table; see there why ordinary command lines don't come by here.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import typer
+from typer.core import TyperCommand
 
 from rewake.cli import table
 from rewake.cli.dispatch import run_command
@@ -32,10 +34,22 @@ _TYPES: Final[dict[str, type]] = {
 
 
 _NO_COMMAND: Final = "No such command"
+_REQUIRED: Final = re.compile(r"^\{(.*)\}")
 
 
 class UsageShownError(UsageError):
     """Wrong arguments; what is wrong with them has been shown, with the usage."""
+
+
+class _Command(TyperCommand):
+    """A command whose help shows arguments as every manual does: ID, [CALL], [ID]..."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        pieces = super().collect_usage_pieces(ctx)
+        return [_REQUIRED.sub(r"\1", piece) for piece in pieces]
+
+    def get_help(self, ctx: Any) -> str:
+        return super().get_help(ctx).replace("<list[str]>", "<str>...   ")  # as wide as it was
 
 
 def run_with_typer(arguments: Sequence[str]) -> int:
@@ -81,7 +95,9 @@ def build_app() -> typer.Typer:
     )
     root(_function(table.ROOT))
     for command in table.COMMANDS.values():
-        register = app.command(command.name, help=command.help, epilog=_verbatim(command.examples))
+        register = app.command(
+            command.name, cls=_Command, help=command.help, epilog=_verbatim(command.examples)
+        )
         register(_function(command))
     return app
 

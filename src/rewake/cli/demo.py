@@ -7,7 +7,9 @@ should be ends the demo with a failure that names it.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import os
 import secrets
 import shlex
 import shutil
@@ -48,6 +50,8 @@ def run_demo(model: str | None, *, keep: bool) -> int:
     began = time.monotonic()
     if model is None:
         _require_embedded_model()
+    else:
+        _require_model(_absolute(model))
     with ExitStack() as stack:
         scratch = Path(tempfile.mkdtemp(prefix="rewake-demo-")).resolve()
         if not keep:
@@ -77,6 +81,17 @@ def _require_embedded_model() -> None:
         raise ModelError(
             error.message, remedy=f"{error.remedy} Or name another model: rewake demo --model …"
         ) from error
+
+
+def _require_model(name: str) -> None:
+    """Before anything is made. Raises UsageError and ModelError for one that can't be opened."""
+    from rewake.agent.providers.choose import open_model
+    from rewake.cli.opening import LateBlobs
+
+    model, _ = open_model(
+        name, environ=os.environ, settings_model=None, blobs=LateBlobs(), cwd=Path.cwd()
+    )
+    asyncio.run(model.close())
 
 
 def _absolute(model: str) -> str:

@@ -98,7 +98,7 @@ _SESSION: Final = Option(
     "session", (), "text", "Id, beginning of an id, title, or newest.", "ID", is_required=True
 )
 _SUBJECT: Final = Option(
-    "session", (), "text", "Id, title or path of a transcript; the newest by default.", "[ID]"
+    "session", (), "text", "Id, title or path of a transcript; the newest by default.", "ID"
 )
 _MODEL_FLAGS: Final = ("-m", "--model")
 
@@ -162,7 +162,7 @@ Exit status:
             ("-r", "--resume"),
             "text",
             "Go on with a session: id, beginning of an id, or title; alone it lets you pick.",
-            "[ID]",
+            "ID",
             may_be_bare=True,
         ),
         Option(
@@ -316,7 +316,7 @@ Examples:
         _CWD,
     ),
     argument=_SESSION,
-    second=Option("more", (), "text", "More paths for --only.", "[PATH]...", may_repeat=True),
+    second=Option("more", (), "text", "More paths for --only.", "PATH", may_repeat=True),
 )
 
 DIFF: Final = Command(
@@ -353,7 +353,7 @@ Examples:
         _CWD,
     ),
     argument=_SESSION,
-    second=Option("call", (), "text", "The call's id.", "[CALL]"),
+    second=Option("call", (), "text", "The call's id.", "CALL"),
 )
 
 TITLE: Final = Command(
@@ -372,7 +372,7 @@ Examples:
         _CWD,
     ),
     argument=_SESSION,
-    second=Option("title", (), "text", "The title.", "[TEXT]"),
+    second=Option("title", (), "text", "The title.", "TEXT"),
 )
 
 TAG: Final = Command(
@@ -584,9 +584,9 @@ Examples:
         (),
         "text",
         "list (default), restore or empty.",
-        "[ACTION]",
+        "ACTION",
     ),
-    second=Option("session", (), "text", "What to restore: id or name.", "[ID]"),
+    second=Option("session", (), "text", "What to restore: id or name.", "ID"),
 )
 
 GC: Final = Command(
