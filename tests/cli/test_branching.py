@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cli.shell import Shell, texts, turn
+from tests.cli.shell import Shell, call, texts, turn
 from tests.cli.terminal import CTRL_C, CTRL_D, ENTER, PROMPT, Terminal
 
 ANSWERS = (turn("Red."), turn("Green."), turn("Blue."))
@@ -70,6 +70,75 @@ def test_going_back_changing_ones_mind_and_labels(shell: Shell) -> None:
     branches = shell.run("show", "s", "--tree", "--json").json["branches"]
     assert [branch["is_active"] for branch in branches][-1]
     assert shell.run("check", "s").code == 0
+
+
+def changing(shell: Shell) -> str:
+    """The model of a session that changes two files in its second turn."""
+    (shell.project / "a.txt").write_text("old\n")
+    change = call("Bash", command="echo new > a.txt; echo b > b.txt")
+    return shell.script(turn("Red."), turn("", change), turn("Green."), turn("Blue."))
+
+
+def test_files_go_back_as_one_says_after_seeing_what_would_happen(shell: Shell) -> None:
+    options = ("--model", changing(shell), "--session-id", "s", "--permission-mode", "bypass")
+    a, b = shell.project / "a.txt", shell.project / "b.txt"
+    with Terminal(shell, *options) as terminal:
+        typed(
+            terminal,
+            ("/diff", "Nothing was changed yet"),
+            ("one", "Red."),
+            ("/diff", "0 files changed"),
+            ("two", "Green."),
+            ("/diff 2", "+new"),
+        )
+        terminal.expect("2 files changed, +2 -1 lines")
+        typed(terminal, ("/diff 9", "There is no prompt 9"), ("/diff nowhere", "no message"))
+        typed(terminal, ("/rewind 2", "2 paths to be taken back"))
+        assert "a.txt (+1 -1)" in terminal.expect("Enter for nothing:")
+        terminal.type("what" + ENTER)
+        terminal.expect("Enter for nothing:")
+        terminal.type(ENTER)
+        terminal.expect("and so are the files")
+        assert a.read_text() == "new\n"
+        typed(terminal, ("/rewind 2", "Enter for nothing:"))
+        terminal.type("f" + ENTER)
+        terminal.expect("2 paths taken back. The conversation is as it was.")
+        assert (a.read_text(), b.exists()) == ("old\n", False)
+        typed(terminal, ("/undo", "2 paths taken back."))
+        assert (a.read_text(), b.read_text()) == ("new\n", "b\n")
+        b.write_text("mine\n")
+        typed(terminal, ("/rewind 2", "somebody else has changed it since"))
+        terminal.expect("Enter for nothing:")
+        terminal.type("b" + ENTER)
+        terminal.expect("Left as they are")
+        terminal.expect("back at 2 messages")
+        terminal.expect("1 path taken back.")
+        terminal.expect("two")  # to be changed and sent
+        assert (a.read_text(), b.read_text()) == ("old\n", "mine\n")
+        terminal.type(CTRL_C)
+        typed(terminal, ("/undo", "1 path taken back."))
+        assert a.read_text() == "new\n"
+        typed(terminal, ("/rewind 2", "Enter for nothing:"))
+        terminal.type("conversation" + ENTER)
+        terminal.expect("Files are as they were.")
+        assert a.read_text() == "new\n"
+    assert said(shell) == ["one", "Red."]
+    assert shell.run("check", "s").code == 0
+
+
+def test_a_rewind_of_both_keeps_the_summary_and_what_it_cost(shell: Shell) -> None:
+    model = changing(shell)
+    options = ("--model", model, "--session-id", "s", "--permission-mode", "bypass")
+    with Terminal(shell, *options) as terminal:
+        typed(terminal, ("one", "Red."), ("two", "Green."))
+        typed(terminal, ("/rewind 2 --summarize", "Enter for nothing:"))
+        terminal.type("b" + ENTER)
+        terminal.expect("given the summary")
+    assert (shell.project / "a.txt").read_text() == "old\n"
+    rewind = next(one for one in shell.events("s") if one["event_type"] == "rewind")
+    assert rewind["payload"]["scope"] == "both"
+    assert said(shell)[:2] == ["one", "Red."]
+    assert "Summary of what was left behind" in said(shell)[2]
 
 
 def test_a_rewind_counts_at_once_and_no_answer_means_no(shell: Shell) -> None:

@@ -1,14 +1,16 @@
-"""Going back in a conversation, to another branch, or on in a fork: what is typed as a command.
+"""Going back in a conversation and in files, to another branch, or on in a fork: typed as a command.
 
-The rules kept here: a rewind counts at once, also when nothing is sent after it; what is left stays
-as a branch, and how to get back is said; and a summary of it that can't be had costs only itself.
+The rules kept here: a rewind counts at once, also when nothing is sent after it; files go back only
+after what would happen to them was shown; what is left stays as a branch, and how to get back is
+said; and a summary of it that can't be had costs only itself.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from rewake.cli.opening import Agent
 from rewake.cli.reporting import TextReporter
@@ -26,6 +28,19 @@ from rewake.state.text import clip
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
+
+    from rewake.files.plan import RewindPlan
+
+_Answer = TypeVar("_Answer")
+Scope = Literal["conversation", "files", "both"]
+_SCOPES: Final[dict[str, Scope]] = {
+    "c": "conversation",
+    "conversation": "conversation",
+    "f": "files",
+    "files": "files",
+    "b": "both",
+    "both": "both",
+}
 
 _SUMMARIZE: Final = "--summarize"
 _COLUMNS: Final = 90
@@ -71,17 +86,29 @@ def _place_of(session: Session) -> tuple[Place, SessionPaths]:
 
 async def ask_number(stopper: Stopper, count: int) -> int | None:
     """The number that the user types, from 1; None when they want none of them."""
+
+    def number(said: str) -> int | None:
+        return int(said) if said.isdecimal() and 1 <= int(said) <= count else None
+
+    return await _ask(stopper, f"Which one? [1-{count}] ", number)
+
+
+async def _ask(
+    stopper: Stopper, question: str, understand: Callable[[str], _Answer | None]
+) -> _Answer | None:
+    """Ask until the answer is understood; None where there is none."""
     from prompt_toolkit import PromptSession
 
     prompt: PromptSession[str] = PromptSession()
     forget = stopper.on_stop(lambda: leave(prompt))
     try:
         while True:
-            said = await prompt.prompt_async(f"Which one? [1-{count}] ", handle_sigint=False)
+            said = await prompt.prompt_async(question, handle_sigint=False)
             if not said.strip():
                 return None
-            if said.strip().isdecimal() and 1 <= int(said) <= count:
-                return int(said)
+            answer = understand(said.strip())
+            if answer is not None:
+                return answer
     except (EOFError, KeyboardInterrupt):
         return None
     finally:
@@ -106,7 +133,8 @@ class Branching:
         """Go back; returns a prompt to be changed and sent anew, None when nothing was changed.
 
         To just after a message that is named; or to before one of the user's prompts, chosen by
-        its number. Raises UsageError.
+        its number. Where files were changed since, the user is shown what would happen to them and
+        says what goes back. Raises UsageError, and StorageError when files can't be changed.
         """
         words = argument.split()
         wanted = [word for word in words if word != _SUMMARIZE]
@@ -117,18 +145,87 @@ class Branching:
         if target is None:
             self.reporter.note("The conversation is as it was.")
             return None
+        scope = await self._scope(target)
+        if scope is None:
+            self.reporter.note("The conversation is as it was, and so are the files.")
+            return None
+        if scope == "files":
+            self._rewind_files(target)
+            return ""
         summary, usage = "", None
         if _SUMMARIZE in words:
             found = await self._summary(target)
             if found is None:
                 return None
             summary, usage = found
-        self.agent.session.rewind(target, usage=usage)
-        self._tell_where()
+        if scope == "both":
+            from rewake.compose.files import rewind_files
+
+            plan = rewind_files(self.agent.session, target, conversation=True, usage=usage).plan
+            self._tell_kept(plan)
+            self._tell_where(_taken_back(plan))
+        else:
+            self.agent.session.rewind(target, usage=usage)
+            self._tell_where()
         if summary:
             self.agent.session.user(_LEFT + summary, source="rewake")
             self.reporter.note("The model is given the summary of what was left.")
         return draft
+
+    async def _scope(self, target: str) -> Scope | None:
+        """What goes back: the conversation where no file was changed since, else as the user says."""
+        from rewake.cli.rewind import preview_lines
+        from rewake.compose.files import diff_of_plan, plan_rewind
+
+        session = self.agent.session
+        plan = plan_rewind(session, target)
+        if not plan.changes and not plan.conflicts:
+            return "conversation"
+        for line in preview_lines(plan, diff_of_plan(session, plan), session.root):
+            say(line)
+        question = "Take back [c]onversation, [f]iles or [b]oth? Enter for nothing: "
+        return await _ask(self.stopper, question, lambda said: _SCOPES.get(said.lower()))
+
+    def _rewind_files(self, target: str) -> None:
+        from rewake.compose.files import rewind_files
+
+        plan = rewind_files(self.agent.session, target).plan
+        self._tell_kept(plan)
+        self.reporter.note(
+            f"{_taken_back(plan)} The conversation is as it was. /undo takes it back."
+        )
+
+    def _tell_kept(self, plan: RewindPlan) -> None:
+        if plan.conflicts:
+            names = ", ".join(one_line(step.shown) for step in plan.conflicts)
+            self.reporter.warn(f"Left as they are: {names}")
+
+    def diff(self, wanted: str) -> None:
+        """Print what was changed in files since a message, or before a prompt, by its number."""
+        from rewake.cli.diff import print_diffs
+        from rewake.compose.files import file_changes
+
+        session = self.agent.session
+        _, paths = _place_of(session)
+        since: str | None = wanted or None
+        if wanted.isdecimal():
+            since = self._located(self._prompt(int(wanted)).message_id)
+        elif wanted:
+            self._located(wanted)
+        diffs = file_changes(
+            session.session_id, since=since, project=session.root, home=paths.project.parents[1]
+        )
+        print_diffs(diffs)
+        print_diffs(diffs, stat=True)
+
+    def _prompt(self, number: int) -> Prompt:
+        """The user's prompt of that number. Raises UsageError."""
+        prompts = prompts_of(self.agent.session)
+        if not 1 <= number <= len(prompts):
+            raise UsageError(
+                f"There is no prompt {number}.", remedy=f"There are 1 to {len(prompts)}: /rewind."
+            )
+        return prompts[number - 1]
 
     async def _target(self, wanted: str | None) -> tuple[str | None, str]:
         """The event to go back to, and the prompt that is taken back for it, if one is."""
@@ -149,11 +246,7 @@ class Branching:
                 return None, ""
         else:
             chosen = int(wanted)
-        if not 1 <= chosen <= len(prompts):
-            raise UsageError(
-                f"There is no prompt {chosen}.", remedy=f"There are 1 to {len(prompts)}: /rewind."
-            )
-        prompt = prompts[chosen - 1]
+        prompt = self._prompt(chosen)
         before = self._located(prompt.message_id)
         if before is None:
             raise UsageError("Nothing stands before this prompt.", remedy="Start a new session.")
@@ -195,10 +288,10 @@ class Branching:
         undone = undo_files_rewind(self.agent.session)
         if undone is None:
             self.agent.session.undo_rewind()
-        elif undone.plan.conflicts:
-            names = ", ".join(one_line(step.shown) for step in undone.plan.conflicts)
-            self.reporter.warn(f"Left as they are, changed by somebody else since: {names}")
-        self._tell_where()
+            self._tell_where()
+        else:
+            self._tell_kept(undone.plan)
+            self._tell_where(_taken_back(undone.plan))
 
     def tree(self) -> int:
         """Print the branches, numbered; returns how many there are."""
@@ -237,7 +330,7 @@ class Branching:
         with at.lineage(paths) as reader:
             return worth_showing(branches(reader))
 
-    def _tell_where(self) -> None:
+    def _tell_where(self, files: str = "Files are as they were.") -> None:
         messages = self.agent.session.messages
         words = next(
             (
@@ -249,5 +342,10 @@ class Branching:
         )
         self.reporter.note(
             f"The conversation is back at {len(messages)} message{'s' * (len(messages) != 1)}: "
-            f"{fit(words, _COLUMNS)}\nFiles are as they were. /undo takes it back."
+            f"{fit(words, _COLUMNS)}\n{files} /undo takes it back."
         )
+
+
+def _taken_back(plan: RewindPlan) -> str:
+    count = len(plan.changes)
+    return f"{count} path{'' if count == 1 else 's'} taken back."

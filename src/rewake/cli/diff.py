@@ -36,24 +36,30 @@ def show_diff(session: str, cwd: Path | None, choices: DiffChoices, *, as_json: 
         call=choices.call,
         project=cwd or ".",
     )
-    files, added, removed = totals(diffs)
     if as_json:
+        _, added, removed = totals(diffs)
         listed = [msgspec.to_builtins(diff) for diff in diffs]
         if choices.stat:
             for one in listed:
                 del one["text"]
         say(to_json({"files": listed, "added": added, "removed": removed}))
         return 0
+    print_diffs(diffs, stat=choices.stat)
+    return 0
+
+
+def print_diffs(diffs: list[FileDiff], *, stat: bool = False) -> None:
+    """Print unified diffs, or with `stat` a line for each file and one for all."""
     style = style_for(sys.stdout)
-    if choices.stat:
+    if stat:
+        files, added, removed = totals(diffs)
         for diff in diffs:
             say(_stat_line(diff))
         say(f"{files} file{'' if files == 1 else 's'} changed, +{added} -{removed} lines")
-        return 0
+        return
     for diff in diffs:
         for line in diff_lines(diff.text, style).split("\n"):
             say(line)
-    return 0
 
 
 def _stat_line(diff: FileDiff) -> str:

@@ -183,6 +183,8 @@ class Conversation:
                 await self._compact()
             case "rewind" | "undo" | "tree" | "branch":
                 await self._go_elsewhere(command)
+            case "diff":
+                self._diff(command.argument)
             case "fork":
                 await self._fork()
             case "title":
@@ -342,6 +344,12 @@ class Conversation:
             session.metadata(tags=changed_tags(session, added, taken) or None)
         tags = tags_of(session.state.world.metadata.get("tags"))
         say(one_line(" ".join(tags)) or "No tags.")
+
+    def _diff(self, wanted: str) -> None:
+        if self.agent is None:
+            self.reporter.note("Nothing was changed yet.")
+            return
+        Branching(self.agent, self.reporter, self.stopper).diff(wanted)
 
     def _memory(self) -> None:
         memory = self.agent.session.memory if self.agent is not None else ""

@@ -172,19 +172,25 @@ def _show(shown: _Shown, choices: RewindChoices, *, as_json: bool) -> int:
 
 def _lines(shown: _Shown) -> Iterator[str]:
     yield from map(one_line, shown.notices)
-    plan = shown.plan
-    count = len(plan.changes)
     verb = "taken back" if shown.rewind_id is not None else "to be taken back"
-    yield f"{count} path{'' if count == 1 else 's'} {verb} in {one_line(str(shown.root))}."
-    counts = {diff.path: diff for diff in shown.diffs}
+    yield from preview_lines(shown.plan, shown.diffs, shown.root, verb)
+    if any(step.is_forceable for step in shown.plan.conflicts):
+        yield "What was kept can be taken back, too, with --force; --undo brings it again."
+
+
+def preview_lines(
+    plan: RewindPlan, diffs: list[FileDiff], root: Path, verb: str = "to be taken back"
+) -> Iterator[str]:
+    """A plan as lines: what happens to each path, with its count of lines, and what is kept."""
+    count = len(plan.changes)
+    yield f"{count} path{'' if count == 1 else 's'} {verb} in {one_line(str(root))}."
+    counts = {diff.path: diff for diff in diffs}
     for step in plan.changes:
-        yield f"  {step.act:<8} {one_line(_name(step, shown.root))}{_count(counts, step)}"
+        yield f"  {step.act:<8} {one_line(_name(step, root))}{_count(counts, step)}"
     for step in plan.conflicts:
-        yield f"  kept     {one_line(_name(step, shown.root))}: {one_line(step.reason)}"
+        yield f"  kept     {one_line(_name(step, root))}: {one_line(step.reason)}"
     for told in plan.not_covered:
         yield f"Not covered: {one_line(told)}"
-    if any(step.is_forceable for step in plan.conflicts):
-        yield "What was kept can be taken back, too, with --force; --undo brings it again."
 
 
 def _name(step: Step, root: Path) -> str:

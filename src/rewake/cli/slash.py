@@ -13,6 +13,7 @@ Name = Literal[
     "resume",
     "rewind",
     "undo",
+    "diff",
     "tree",
     "branch",
     "fork",
@@ -32,7 +33,9 @@ HELP: Final = """\
 /resume [ID]        go on with another one; without an id you choose
 /rewind [MESSAGE]   go back to just after a message; without one you choose a prompt to ask anew
                     --summarize has the model sum up what is left behind
+                    where files were changed since, you say what goes back
 /undo               take the newest rewind back
+/diff [MESSAGE]     what was changed in files, since that message (or prompt, by number)
 /tree               the branches of this session
 /branch [N]         go to one of them; without a number you choose
 /fork               go on in a copy; this session stays as it is

@@ -27,6 +27,7 @@ from rewake.files.written import Directories
 from rewake.log.blobs import BlobStore
 from rewake.log.layout import SessionPaths, project_root, where
 from rewake.log.scan import Transcript
+from rewake.model.content import Usage
 from rewake.model.events import (
     AgentIntent,
     Change,
@@ -208,15 +209,18 @@ def rewind_files(
     conversation: bool = False,
     only: Iterable[str | Path] = (),
     force: bool = False,
+    usage: Usage | None = None,
 ) -> FilesRewound:
     """Take back what was changed in files after `target_id`; with `conversation` that as well.
 
     Only paths that are as the agent left them are changed; the others are conflicts and stay, unless
-    `force` is given. The model is told where its conversation goes on. Durable on return. Raises
-    UsageError, StorageError (then nothing was changed).
+    `force` is given. The model is told where its conversation goes on. `usage` is what a summary of a
+    conversation that goes back cost. Durable on return. Raises UsageError, StorageError (then nothing
+    was changed).
     """
     plan = plan_rewind(session, target_id, only=only, force=force)
-    rewind_id = _apply(session, plan, conversation_id=plan.target_id if conversation else None)
+    conversation_id = plan.target_id if conversation else None
+    rewind_id = _apply(session, plan, conversation_id=conversation_id, usage=usage)
     return FilesRewound(rewind_id, plan)
 
 
@@ -363,6 +367,7 @@ def _apply(
     *,
     conversation_id: str | None,
     undoes: str | None = None,
+    usage: Usage | None = None,
 ) -> str:
     rewinder = _rewinder(session)
     scope: Scope = "both" if conversation_id is not None else "files"
@@ -379,7 +384,7 @@ def _apply(
             conflicts=tuple(_conflict(step) for step in plan.conflicts),
         )
         rewinder.apply(journal, plan.changes)
-        rewind_id = _record(session, journal, journal.changes, journal.conflicts)
+        rewind_id = _record(session, journal, journal.changes, journal.conflicts, usage=usage)
         rewinder.done()
     return rewind_id
 
@@ -393,6 +398,8 @@ def _record(
     journal: Journal,
     changes: Sequence[Change],
     conflicts: Sequence[Change],
+    *,
+    usage: Usage | None = None,
 ) -> str:
     rewind_id = session.record_files_rewind(
         journal.target_id,
@@ -400,6 +407,7 @@ def _record(
         conflicts,
         conversation_id=journal.conversation_id,
         undoes=journal.undoes,
+        usage=usage,
     )
     if journal.scope == "files" and changes:
         session.user(_note(changes, is_undo=journal.undoes is not None), source="rewake")

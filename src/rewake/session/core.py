@@ -307,18 +307,19 @@ class Session:
         *,
         conversation_id: str | None = None,
         undoes: str | None = None,
+        usage: Usage | None = None,
     ) -> str:
         """Record that files went back to how they were at `target_id`: they have, before this.
 
-        With `conversation_id` the conversation goes back to that event, too. Returns the id of the
-        rewind; durable on return.
+        With `conversation_id` the conversation goes back to that event, too; `usage` is then as for
+        `rewind`. Returns the id of the rewind; durable on return.
         """
         with self.recorder.held():  # the checkpoint is of just before its line, from any thread
             state = self.state.checkpoint()
             went = Rewind(target_id, "files", state, undoes, tuple(changes), tuple(conflicts))
             if conversation_id is None:
                 return self.record(went).event_id
-            return self._rewind(conversation_id, undoes=undoes, files=went)
+            return self._rewind(conversation_id, undoes=undoes, usage=usage, files=went)
 
     def _rewind(
         self,
