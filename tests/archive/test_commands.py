@@ -144,3 +144,15 @@ def test_stats_have_a_table_and_a_chart(shell: Shell) -> None:
     assert "tokens in" in out
     assert str(shell.project)[-20:] in out
     assert shell.run("stats", "--json").json["total"]["sessions"] == 1
+
+
+def test_lists_of_the_trash_are_aligned_and_name_the_project_by_its_path(shell: Shell) -> None:
+    first = session(shell, "first")
+    shell.run("-p", "other", "--model", shell.script(turn("ok")), "--session-id", "short")
+    deleted = shell.run("delete", first, "short", "--json")
+    listed = shell.run_json("trash", "--json")
+    assert {one["project"] for one in listed} == {str(shell.project)}
+    assert f'"project": "{shell.project}"' in deleted.out
+    rows = sorted(shell.run("trash").out.splitlines(), key=lambda row: "other" in row)
+    places = {row.index(title) for row, title in zip(rows, ("  first", "  other"), strict=True)}
+    assert len(places) == 1

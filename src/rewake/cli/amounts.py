@@ -9,8 +9,8 @@ from rewake.cli.terminal import say
 from rewake.errors import UsageError
 
 _UNITS: Final = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
-SIZE_COLUMNS: Final = 13
-"""As wide as the longest amount below a thousand GB."""
+SIZE_COLUMNS: Final = 12
+"""Of a column of amounts: room for some thousand GB."""
 _YES: Final = frozenset({"y", "yes"})
 
 
