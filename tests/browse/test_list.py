@@ -34,6 +34,19 @@ def test_the_newest_session_is_selected_and_previewed(
     run(story())
 
 
+def test_a_fork_counts_the_messages_that_it_shares_with_its_origin(seeded: Seeded) -> None:
+    origin = seeded.say("Water the plants", "All are watered.")
+    with seeded.open(resume=origin, fork=True) as fork:
+        fork.terminal("done")
+
+    async def story() -> None:
+        async with looking(seeded, LARGE) as reader:
+            await reader.sees("Water the plants (fork)")
+            assert "2 messages" in await reader.sees("All are watered.")
+
+    run(story())
+
+
 def test_typing_filters_by_all_words_and_escape_shows_everything_again(seeded: Seeded) -> None:
     for name in ("Buy milk", "Buy bread", "Sell milk"):
         seeded.say(name)

@@ -16,6 +16,15 @@ def typed(terminal: Terminal, *pairs: tuple[str, str]) -> None:
         terminal.expect(answer)
 
 
+def test_the_last_words_shown_are_those_of_a_person_or_the_model(shell: Shell) -> None:
+    with Terminal(shell, "--model", shell.script(*ANSWERS), "--session-id", "s") as terminal:
+        typed(terminal, ("one", "Red."), ("two", "Green."), ("/rewind 2", "back at 2 messages"))
+        terminal.expect("\n> two")
+        terminal.type(ENTER)
+        terminal.expect("Green.")
+        typed(terminal, ("/compact", "compacted"), ("/undo", "back at 4 messages: Green."))
+
+
 def test_a_title_without_a_text_is_asked_of_the_model(shell: Shell) -> None:
     model = shell.script(turn("Red."), turn('Title: "A walk in the park"\n\nIt fits.'))
     with Terminal(shell, "--model", model, "--session-id", "s") as terminal:
