@@ -21,6 +21,13 @@ from rewake.version import VERSION as __version__  # noqa: N811  # the name tool
 if TYPE_CHECKING:
     from rewake.catalogue.search import SearchHit, SearchResult
     from rewake.compose.archives import delete, export, gc, import_, restore, stats, trash
+    from rewake.compose.files import (
+        file_changes,
+        plan_rewind,
+        rewind_files,
+        track_files,
+        undo_files_rewind,
+    )
     from rewake.compose.finding import search
     from rewake.compose.place import NEWEST
     from rewake.compose.sessions import open_session, resolve, resume, sessions
@@ -61,6 +68,13 @@ if TYPE_CHECKING:
 _HOMES = {
     "rewake.catalogue.search": ("SearchHit", "SearchResult"),
     "rewake.compose.archives": ("delete", "export", "gc", "import_", "restore", "stats", "trash"),
+    "rewake.compose.files": (
+        "file_changes",
+        "plan_rewind",
+        "rewind_files",
+        "track_files",
+        "undo_files_rewind",
+    ),
     "rewake.compose.finding": ("search",),
     "rewake.compose.place": ("NEWEST",),
     "rewake.compose.sessions": ("open_session", "resolve", "resume", "sessions"),
@@ -157,19 +171,24 @@ __all__ = [
     "anthropic_messages",
     "delete",
     "export",
+    "file_changes",
     "from_anthropic",
     "from_openai",
     "gc",
     "import_",
     "open_session",
     "openai_messages",
+    "plan_rewind",
     "resolve",
     "restore",
     "resume",
+    "rewind_files",
     "search",
     "sessions",
     "stats",
+    "track_files",
     "trash",
+    "undo_files_rewind",
 ]
 
 
