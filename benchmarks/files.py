@@ -1,7 +1,8 @@
-"""What file history costs: a scan around a command, a rewind, and the store's growth.
+"""What file history costs: a scan around a command, a tool's edit, a rewind, and the store's growth.
 
-Beside each stands what does the same work without Rewake: `git status`, a bare scandir with stat, a
-loop of write, sync and rename, full copies, and a shadow repository that is added to every turn.
+Beside each stands what does the same work without Rewake: `git status`, a bare scandir with stat, an
+edit's syncs alone, a loop of write, sync and rename, full copies, and a shadow repository that is
+added to every turn.
 `python -m benchmarks.files --large` scans 50,000 files instead of 10,000.
 """
 
@@ -10,10 +11,12 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -41,6 +44,10 @@ _MS: Final = 1_000
 _MB: Final = 1e6
 _FILES_A_DIRECTORY: Final = 20
 _REWOUND: Final = 100
+_EDIT_BYTES: Final = 10_000
+_EDITS_A_ROUND: Final = 20
+_COMMITS: Final = 2  # before the edit and after it
+_BLOB_DIRECTORIES: Final = 256
 _EDITED_BYTES: Final = 100_000
 # Younger files are hashed at every scan, which is not what is measured.
 _SETTLED_S: Final = 2.5
@@ -52,6 +59,7 @@ def measure(where: Setting, files: int = 10_000) -> list[Figure]:
     files, edits, rewound = (60, 5, 5) if is_tiny else (files, 1_000, _REWOUND)
     directory = where.directory / "files"
     figures = _scans(directory, files, where.sizes.rounds)
+    figures += _edits(directory, where.sizes.rounds)
     figures += _rewinds(directory, rewound, min(where.sizes.rounds, 5))
     figures += _growth(directory, edits)
     shutil.rmtree(directory)
@@ -136,6 +144,109 @@ def _bare(root: Path) -> None:
 def _git(root: Path, *arguments: str) -> None:
     identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
     subprocess.run(["git", *identity, *arguments], cwd=root, check=True, capture_output=True)
+
+
+# --- edits -----------------------------------------------------------------------------------
+
+
+def _edits(directory: Path, rounds: int) -> list[Figure]:
+    """Syncs in a new store, where they are most, and time in one that has all its directories."""
+    say("edits by a tool")
+    root = directory / "edited"
+    root.mkdir()
+    target = root / "file.py"
+    data = b"value = 1\n" * (_EDIT_BYTES // 10)
+    target.write_bytes(data)
+    number = 0
+
+    def edit() -> None:
+        nonlocal data, number
+        number += 1
+        after = b"value = %010d\n" % number + data[18:]
+        # The target's own syncs are the tool's, with and without tracking, so it has none here.
+        with session.action("Edit", intent=rewake.FileChange(target, data, after)):
+            target.write_bytes(after)
+        data = after
+
+    with rewake.open_session(root, home=directory / "edits") as session:
+        track_files(session)
+        session.user("Edit it")
+        counts = []
+        for _ in range(_EDITS_A_ROUND):
+            with _noting_syncs() as syncs:
+                edit()
+            counts.append(len(syncs) - _COMMITS)
+        assert isinstance(session.blobs, BlobStore)  # noqa: S101  # else nothing is stored
+        for beginning in range(_BLOB_DIRECTORIES):
+            (session.blobs.directory / f"{beginning:02x}").mkdir(exist_ok=True)
+        with _noting_syncs() as syncs:
+            edit()
+        with _bare_syncs(directory / "bare", syncs, data) as bare:
+            ours, theirs = median_of((edit, bare), rounds * _EDITS_A_ROUND)
+    first, *later = counts
+    name = "beyond the two commits and the target's own"
+    return [
+        Figure(f"syncs of a file's first edit {name}", first, "", Target("≤", 3)),
+        Figure(f"syncs of its later edits {name}, the most", max(later), "", Target("≤", 3)),
+        _compared("edit with tracking", ours, theirs, f"its {len(syncs)} syncs alone", 1.3),
+    ]
+
+
+Sync = tuple[bool, int]
+"""Whether it was of a directory, and the file's bytes."""
+
+
+@contextmanager
+def _noting_syncs() -> Iterator[list[Sync]]:
+    """Note what this process syncs; every sync of a session goes through these two functions."""
+    noted: list[Sync] = []
+    fsync, fdatasync = os.fsync, os.fdatasync
+
+    def note(real: Callable[[int], None], descriptor: int) -> None:
+        status = os.fstat(descriptor)
+        noted.append((stat.S_ISDIR(status.st_mode), status.st_size))
+        real(descriptor)
+
+    os.fsync, os.fdatasync = partial(note, fsync), partial(note, fdatasync)
+    try:
+        yield noted
+    finally:
+        os.fsync, os.fdatasync = fsync, fdatasync
+
+
+@contextmanager
+def _bare_syncs(directory: Path, syncs: list[Sync], data: bytes) -> Iterator[Callable[[], None]]:
+    """The same syncs by the fewest system calls: a new file and its directory, lines appended."""
+    directory.mkdir()
+    blobs = [size for is_directory, size in syncs[:-_COMMITS] if not is_directory]
+    directories = sum(is_directory for is_directory, _ in syncs)
+    line = bytes((syncs[-1][1] - syncs[-2][1]) or 1)
+    entries = os.open(directory, os.O_RDONLY)
+    log = os.open(directory / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    number = 0
+
+    def bare() -> None:
+        nonlocal number
+        for size in blobs:
+            number += 1
+            blob = os.open(directory / f"{number}.tmp", os.O_WRONLY | os.O_CREAT)
+            os.write(blob, data[:size])
+            os.fdatasync(blob)
+            os.close(blob)
+            (directory / f"{number}.tmp").rename(directory / str(number))
+        for _ in range(directories):
+            os.fsync(entries)
+        os.write(log, line)
+        os.fdatasync(log)
+        (directory / "target").write_bytes(data)
+        os.write(log, line)
+        os.fdatasync(log)
+
+    try:
+        yield bare
+    finally:
+        os.close(entries)
+        os.close(log)
 
 
 # --- rewinds ---------------------------------------------------------------------------------
