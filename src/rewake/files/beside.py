@@ -94,7 +94,10 @@ class Beside:
         Raises UsageError (nothing was made) where there is too much of it, StorageError.
         """
         root = os.fsencode(self.root)
-        listed = set(self._listed(root) if self.is_worktree else self._walked(root))
+        try:
+            listed = set(self._listed(root) if self.is_worktree else self._walked(root))
+        except OSError as error:
+            raise storage_error(error, self.root, "read") from error
         listed.update(
             path[len(root) + 1 :]
             for path in touched
@@ -158,8 +161,13 @@ class Beside:
         waiting = [root]
         count = 0
         while waiting:
-            with os.scandir(waiting.pop()) as listing:
-                found = list(listing)
+            directory = waiting.pop()
+            try:
+                with os.scandir(directory) as listing:
+                    found = list(listing)
+            except PermissionError:
+                self.left_out.append(directory[len(root) + 1 :])
+                continue
             for entry in found:
                 path = entry.path[len(root) + 1 :]
                 is_directory = entry.is_dir(follow_symlinks=False)
