@@ -76,7 +76,7 @@ class _Writer:
         )
         message_id = record(said).event_id
         call_id = record(ToolLifecycle("Edit", "requested", message_id=message_id)).event_id
-        path, digest = f"/work/src/module_{number % 97}.py", f"{number:064x}"
+        path, digest = f"/project/src/module_{number % 97}.py", f"{number:064x}"
         change = Change(
             path, FileState("file", digest, 4_000, 0o644), FileState("file", digest, 4_050, 0o644)
         )

@@ -115,7 +115,7 @@ def _ended(number: int, call_id: str, message_id: str) -> ToolLifecycle:
         return ToolLifecycle("Edit", "failed", call_id, message_id, result=result)
     digest = f"{number:064x}"
     change = Change(
-        f"/work/src/module_{number}.py", FileState(), FileState("file", digest, 9, 0o644)
+        f"/project/src/module_{number}.py", FileState(), FileState("file", digest, 9, 0o644)
     )
     outcome = Outcome((change,))
     return ToolLifecycle("Edit", "completed", call_id, message_id, outcome=outcome, result=result)

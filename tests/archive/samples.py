@@ -58,7 +58,7 @@ def _secrets() -> dict[str, tuple[str, str]]:
         "stripe": (f"stripe.api_key = '{stripe}'", stripe),
         "gitlab": (f"PRIVATE-TOKEN: {gitlab}", gitlab),
         "hugging face": (f"login(token={hugging})", hugging),
-        "npm": (f"//registry.npmjs.org/:_authToken={npm}", npm),
+        "npm": (f"//npm.example.org/:_authToken={npm}", npm),
         "jwt": (f"Cookie: session={jwt}", jwt),
         "sendgrid": (f"key {sendgrid}", sendgrid),
         "pypi": (f"password = {pypi}", pypi),

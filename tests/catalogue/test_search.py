@@ -55,7 +55,7 @@ def calls(home: Path, project: Path, session_id: str) -> None:
         message = Message("assistant", (Text("Now"), edit))
         message_id = session.record(message).event_id
         call = session.record(ToolLifecycle("Edit", "requested", message_id=message_id))
-        change = Change("/work/src/written.py", FileState(), FileState())
+        change = Change("/project/src/written.py", FileState(), FileState())
         outcome = Outcome(changes=(change,))
         ended = ToolLifecycle("Edit", "completed", call.event_id, message_id, outcome=outcome)
         session.record(ended)

@@ -183,10 +183,10 @@ class Writer:
 
 
 def begin(out: Writer) -> str:
-    out.write(ev.SessionStart(project={"root": "/work/colours", "origin": "git@example.org:c.git"}))
+    out.write(ev.SessionStart(project={"root": "/home/ada/colours", "origin": "git@example.org:c.git"}))
     out.write(
         ev.RunStart(
-            1, "laptop", "boot-1", 4711, "0.1.0", cwd="/work/colours", model="script:demo",
+            1, "laptop", "boot-1", 4711, "0.1.0", cwd="/home/ada/colours", model="script:demo",
             permission_mode="acceptEdits",
         )
     )  # fmt: skip
@@ -220,14 +220,14 @@ def parallel_calls(out: Writer) -> None:
     edit = out.call(asked, 1, "Edit", "call_1")
     out.phase(read, "started", intent=ev.ReadOnlyIntent())
     change = ev.Change(
-        "/work/colours/a.py",
+        "/home/ada/colours/a.py",
         ev.FileState("file", sha256(OLD), len(OLD), 0o644),
         ev.FileState("file", sha256(NEW), len(NEW), 0o644),
     )
     out.blobs[sha256(NEW)] = NEW
     out.phase(edit, "started", intent=ev.FileChangeIntent((change,)))
     out.phase(edit, "completed", outcome=ev.Outcome((change,)), result=ev.Result((Text("edited"),)))
-    reads = (ev.FileRead("/work/colours/a.py", sha256(OLD)),)
+    reads = (ev.FileRead("/home/ada/colours/a.py", sha256(OLD)),)
     shown = ev.Result((Text("1\tcolour = 1\n"),))
     out.phase(read, "completed", outcome=ev.Outcome(reads=reads, duration_ms=3), result=shown)
 
@@ -246,12 +246,12 @@ def killed_and_resumed(out: Writer) -> None:
     other = out.call(asked, 1, "mcp", "call_1")
     task = out.call(asked, 2, "Task", "call_2")
     directory = f"outputs/{shell.call_id}"
-    intent = ev.ShellIntent("make test", "/work/colours", directory, 120_000)
+    intent = ev.ShellIntent("make test", "/home/ada/colours", directory, 120_000)
     out.phase(shell, "started", intent=intent)
     out.phase(other, "started", intent=ev.OtherIntent("post a comment", "key-1"))
     out.phase(task, "started", intent=ev.AgentIntent("a1"))
     out.write(ev.AgentEvent("a1", "spawned", "look around", "explorer", task.call_id))
-    out.write(ev.RunStart(2, "laptop", "boot-2", 815, "0.1.0", cwd="/work/colours"))
+    out.write(ev.RunStart(2, "laptop", "boot-2", 815, "0.1.0", cwd="/home/ada/colours"))
     passed = ev.Verification("make test", passed=True)
     out.phase(
         shell,
