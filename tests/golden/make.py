@@ -183,7 +183,9 @@ class Writer:
 
 
 def begin(out: Writer) -> str:
-    out.write(ev.SessionStart(project={"root": "/home/ada/colours", "origin": "git@example.org:c.git"}))
+    out.write(
+        ev.SessionStart(project={"root": "/home/ada/colours", "origin": "git@example.org:c.git"})
+    )
     out.write(
         ev.RunStart(
             1, "laptop", "boot-1", 4711, "0.1.0", cwd="/home/ada/colours", model="script:demo",
