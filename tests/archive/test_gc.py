@@ -12,6 +12,7 @@ import pytest
 from tests.archive.machines import LONG, Machine
 
 import rewake
+from rewake.archive import gc
 from rewake.archive.gc import projects
 from rewake.archive.project_lock import ProjectLock
 from rewake.archive.retention import Aged, over_quota, parse_age, parse_size, too_old
@@ -201,6 +202,25 @@ def test_only_old_leftovers_go(here: Machine) -> None:
     assert here.gc(days_later=2).leftovers == len(leftovers)
     assert not any(path.exists() for path in leftovers)
     assert here.said(session_id)
+
+
+def test_a_write_that_ends_while_leftovers_are_looked_for_is_no_error(
+    here: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blobs = here.paths(here.talk("one", answer=LONG)).blobs
+    temporary = next(blobs.iterdir()) / ".being-written.tmp"
+    temporary.write_bytes(b"half")
+    is_temporary = gc._is_temporary
+
+    def finished_meanwhile(path: Path) -> bool:
+        found = is_temporary(path)
+        if path == temporary:
+            path.unlink()
+        return found
+
+    monkeypatch.setattr(gc, "_is_temporary", finished_meanwhile)
+    assert here.gc(days_later=2).leftovers == 0
+    assert not temporary.exists()
 
 
 def test_a_half_removed_trash_entry_is_no_session_any_more(here: Machine) -> None:

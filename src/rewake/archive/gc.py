@@ -181,7 +181,10 @@ class Collector:
         """Everything of every session that may name a blob, also in the trash."""
         for directory in [*_subdirectories(self.project / "sessions"), *self._of_trash()]:
             for path in _may_name_blobs(directory):
-                found = path.stat()
+                try:
+                    found = path.stat()
+                except FileNotFoundError:
+                    continue  # finished meanwhile; what counts is looked at again under the lock
                 if not stat.S_ISREG(found.st_mode):
                     continue  # a pipe or the like names nothing
                 yield path, _Stamp(found.st_ino, found.st_size, found.st_mtime_ns)
@@ -194,10 +197,12 @@ class Collector:
     def _stored(self) -> Iterator[tuple[Path, int]]:
         for shard in _subdirectories(self._blobs.directory):
             with os.scandir(shard) as entries:
-                files = sorted((Path(entry.path), entry.stat().st_size) for entry in entries)
-            for path, size in files:
-                if len(path.name) == _SHA256_CHARS:
-                    yield path, size
+                # Only whole blobs: a temporary file may get its name while this looks at it.
+                yield from sorted(
+                    (Path(entry.path), entry.stat().st_size)
+                    for entry in entries
+                    if len(entry.name) == _SHA256_CHARS
+                )
 
     def _leftovers(self) -> Iterator[Useless]:
         """Temporary files, half-made imports, half-removed trash."""
@@ -210,7 +215,10 @@ class Collector:
         found += [path for path in _subdirectories(self.project / INCOMING) if _is_temporary(path)]
         found += self._trash.leftovers()
         for path in sorted(found):
-            status = path.lstat()
+            try:
+                status = path.lstat()
+            except FileNotFoundError:
+                continue  # whoever was writing it has finished meanwhile
             if status.st_mtime < before:
                 size = tree_size(path) if path.is_dir() else status.st_size
                 yield Useless("leftover", str(path), size)
