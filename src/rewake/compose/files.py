@@ -38,6 +38,7 @@ from rewake.model.events import (
     Rewind,
     ShellIntent,
 )
+from rewake.resume.branches import newest_rewind
 from rewake.resume.chain import observe, path_of
 from rewake.resume.evidence import Settlement
 from rewake.resume.lineage import Lineage
@@ -281,15 +282,11 @@ def project_of(at: Place, paths: SessionPaths) -> Path:
 
 
 def _newest_rewind(reader: Lineage, session: Session) -> tuple[Event, str] | None:
-    rewind: Event | None = None
-    for item in reader.backward():
-        if not isinstance(item, Event):
-            continue
-        if rewind is not None:
-            return rewind, item.event_id
-        if item.event_type == "rewind":
-            rewind, _ = inflate(item, session.blobs)
-    return None
+    found = newest_rewind(reader)
+    if found is None:
+        return None
+    rewind, left_id = found
+    return inflate(rewind, session.blobs)[0], left_id
 
 
 def _plan(

@@ -27,6 +27,7 @@ import msgspec
 from rewake.errors import StorageError, UsageError
 from rewake.files.walk import CACHES
 from rewake.log.disk import storage_error
+from rewake.log.git import environment as git_environment
 from rewake.log.layout import project_root
 
 _TIMEOUT_S: Final = 120
@@ -249,7 +250,7 @@ class _Copier:
 
 def _git(root: Path, *arguments: str, allowed: tuple[int, ...] = (0,)) -> bytes:
     """Run git in `root` and nowhere above it. Raises StorageError with what git says."""
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environ = git_environment()
     environ |= {
         "GIT_CEILING_DIRECTORIES": os.fspath(root.parent),
         "GIT_NO_LAZY_FETCH": "1",

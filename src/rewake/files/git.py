@@ -20,6 +20,7 @@ from typing import Final
 
 from rewake.files.git_index import IndexEntry, parse_index
 from rewake.log.disk import Disk
+from rewake.log.git import environment as git_environment
 
 _TIMEOUT_S: Final = 120
 _SAFE: Final = (
@@ -224,7 +225,7 @@ class Git:
     # --- running git ---------------------------------------------------------------------------
 
     def _start(self, *arguments: str, given: bool = False) -> Running:
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        environ = git_environment()
         environ |= {
             "GIT_DIR": os.fspath(self.directory),
             "GIT_WORK_TREE": os.fspath(self.root),
@@ -248,7 +249,7 @@ class Git:
 
     def _run_theirs(self, *arguments: str) -> bytes:
         """Ask the user's own repository; only for what reads settings and names, and runs nothing."""
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        environ = git_environment()
         environ |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
         command = ["git", *_SAFE, "--no-pager", *arguments]
         return Running(command, environ, self.root).output(allowed=(0, 1))

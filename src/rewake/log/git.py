@@ -125,11 +125,16 @@ def is_tracked(root: Path, path: Path) -> bool:
     return bool(_git(root, "ls-files", "--", os.fspath(path)))
 
 
+def environment() -> dict[str, str]:
+    """What git is started with: this process's variables without those that would point it elsewhere."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+
+
 def _git(root: Path, *arguments: str) -> str | None:
     """What git prints, empty where it fails or takes too long; None where there is no git."""
     import subprocess
 
-    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environ = environment()
     environ |= {"GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_FETCH": "1", "LC_ALL": "C"}
     try:
         ended = subprocess.run(

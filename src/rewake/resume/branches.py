@@ -83,14 +83,14 @@ def _describe(
     return BranchInfo(leaf_id, forked_at, first_id, len(messages), text, timestamp, is_active=False)
 
 
-def newest_rewind(reader: Lineage) -> tuple[str, str] | None:
-    """The id of the newest rewind and of the event that was the leaf before it; None without one."""
+def newest_rewind(reader: Lineage) -> tuple[Event, str] | None:
+    """The newest rewind as it stands, and the id of the leaf before it; None without one."""
     rewind: Event | None = None
     for item in reader.backward():
         if not isinstance(item, Event):
             continue
         if rewind is not None:
-            return rewind.event_id, item.event_id
+            return rewind, item.event_id
         if item.event_type == "rewind":  # its payload may be spilled
             rewind = item
     return None

@@ -356,8 +356,8 @@ class Session:
                 found = newest_rewind(reader)
             if found is None:
                 raise UsageError("Nothing was rewound in this session.", remedy="There is no undo.")
-            rewind_id, left_id = found
-            return self._rewind(left_id, undoes=rewind_id)
+            rewind, left_id = found
+            return self._rewind(left_id, undoes=rewind.event_id)
 
     def _conversation_at(self, target_id: str) -> tuple[Conversation, Event]:
         self.recorder.flush()
