@@ -199,3 +199,19 @@ def test_an_unreadable_project_hides_no_other(
         layout.find("s2")
     with pytest.raises(PermissionError):
         list(layout.sessions())
+
+
+def test_a_project_that_another_process_has_just_made_is_not_made_a_second_time(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    identities = Layout._identities  # noqa: SLF001  # where a process looks before it chooses a name
+
+    def meanwhile(self: Layout) -> object:
+        monkeypatch.setattr(Layout, "_identities", identities)
+        seen = identities(self)
+        new_session(layout, tmp_path / "project", "theirs")
+        return seen
+
+    monkeypatch.setattr(Layout, "_identities", meanwhile)
+    ours = new_session(layout, tmp_path / "project", "ours")
+    assert [path.name for path in layout.projects.iterdir()] == [ours.project.name]

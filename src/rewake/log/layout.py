@@ -174,10 +174,8 @@ class Layout:
 
     def _known_directories(self, main: Path) -> list[Path]:
         usual = self._named_after(main)
-        if usual.is_dir():
-            identity = read_identity(usual)
-            if identity is None or still_is(identity, main):
-                return [usual]
+        if usual.is_dir() and _is_of(usual, main):
+            return [usual]
         known = self._identities()
         found = find_by_place(known, main)
         if found:
@@ -200,10 +198,13 @@ class Layout:
         return self.projects / f"{slug}-{digest}"
 
     def _free_directory(self, real: Path) -> Path:
-        """The usual name, or one beside it where a project that has moved away has the usual one."""
+        """The usual name, or one beside it where a project that has moved away has the usual one.
+
+        One that another process has made for this very project meanwhile is the one.
+        """
         usual = self._named_after(real)
         directory, number = usual, 1
-        while directory.is_dir():
+        while directory.is_dir() and not _is_of(directory, real):
             number += 1
             directory = usual.with_name(f"{usual.name}-{number}")
         return directory
@@ -348,6 +349,12 @@ def _not_found(
         candidates=candidates,
         remedy="Give more of the id.",
     )
+
+
+def _is_of(directory: Path, root: Path) -> bool:
+    """Whether a directory named after `root` is (or is about to be) of the project there now."""
+    identity = read_identity(directory)
+    return identity is None or still_is(identity, root)
 
 
 def _is_file(path: Path, on_problem: Problem | None) -> bool:
