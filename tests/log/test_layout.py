@@ -204,7 +204,7 @@ def test_an_unreadable_project_hides_no_other(
 def test_a_project_that_another_process_has_just_made_is_not_made_a_second_time(
     layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    identities = Layout._identities  # noqa: SLF001  # where a process looks before it chooses a name
+    identities = Layout._identities  # where a process looks before it chooses a name
 
     def meanwhile(self: Layout) -> object:
         monkeypatch.setattr(Layout, "_identities", identities)
