@@ -20,7 +20,7 @@ from rewake.agent.ports import Prepared, Reply
 from rewake.agent.providers.pydantic_ai_model import PydanticAiModel
 from rewake.compose.agents import AgentOptions, build_agent
 from rewake.compose.sessions import open_session, sessions
-from rewake.settings.load import Settings
+from rewake.settings.schema import Settings
 
 MODELS = {"anthropic": "anthropic:claude-sonnet-5-5", "openai": "openai:gpt-6.1-sol"}
 COMPACT_AT_TOKENS = 50_000

@@ -71,7 +71,7 @@ def test_permission_lists_add_up_and_the_mode_is_overridden(places: Places) -> N
 
 
 def test_unknown_keys_are_left_alone(places: Places) -> None:
-    places.user('{"theme": {"dark": true}, "permissions": {"later": 1}, "model": "a"}')
+    places.user('{"later": {"dark": true}, "permissions": {"later": 1}, "model": "a"}')
     assert places.load().model == "a"
 
 

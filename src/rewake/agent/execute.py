@@ -17,7 +17,7 @@ import anyio.to_thread
 import msgspec
 
 from rewake.agent.permissions import Denied, Permissions
-from rewake.agent.ports import Prepared, Tool, ToolContext, ToolInputError, ToolOutput
+from rewake.agent.ports import Guard, Prepared, Tool, ToolContext, ToolInputError, ToolOutput
 from rewake.errors import StorageError
 from rewake.model.content import JsonObject, ToolCall, plain_text
 from rewake.model.events import Outcome
@@ -49,6 +49,7 @@ class Executor:
     context: ToolContext
     permissions: Permissions
     observer: CallObserver
+    guards: tuple[Guard, ...] = ()
     _running: list[Action] = field(default_factory=list)
 
     async def run(self, message_id: str, calls: Sequence[ToolCall]) -> None:
@@ -133,6 +134,11 @@ class Executor:
             said = f"{type(error).__name__}: {error}"
             self._refuse(action, f"This call was not executed: it could not be prepared ({said}).")
             return None
+        for guard in self.guards:
+            reason = await guard.before(tool, prepared)
+            if reason is not None:
+                self._refuse(action, reason, {"denied": True, "summary": prepared.summary})
+                return None
         # Whoever cancels must not wait for an answer that the user may never give.
         decision = await anyio.to_thread.run_sync(
             self.permissions.decide, tool, prepared, abandon_on_cancel=True
@@ -148,6 +154,8 @@ class Executor:
         self.observer.on_call(action.tool_name, prepared)
         try:
             output = await tool.run(prepared, self.context)
+            for guard in self.guards:
+                output = await guard.after(tool, prepared, output)
             self._record(action, prepared, output)
         except StorageError:
             # A fact could not be kept: stop here, and let the next resume settle the call.

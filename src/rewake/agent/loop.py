@@ -31,7 +31,7 @@ from rewake.agent.compaction import (
     view_tokens,
 )
 from rewake.agent.execute import Executor
-from rewake.agent.ports import Model, ModelRequest, Reply, ToolSpec
+from rewake.agent.ports import Attendant, Gate, Model, ModelRequest, Reply, ToolSpec
 from rewake.agent.titling import INSTRUCTION as TITLING
 from rewake.agent.titling import title_in
 from rewake.errors import ModelError, PromptTooLongError, RewakeError, StorageError
@@ -69,6 +69,8 @@ _ASKED_WAIT_S_MAX: Final = 60.0
 _EMPTY_MAX: Final = 2
 _CONTINUED_MAX: Final = 3
 _COMPACTIONS_PER_STEP_MAX: Final = 2
+# Whoever can't do what a gate asks for in three attempts won't in a fourth, which the user pays.
+HELD_BACK_MAX: Final = 3
 _GO_ON: Final = "[rewake] Your answer was cut off at its token limit. Go on where it stopped."
 
 
@@ -118,10 +120,14 @@ class Loop:
     observer: Observer
     limits: Limits = field(default_factory=Limits)
     compact_at_tokens: int | None = None
+    attendants: tuple[Attendant, ...] = ()
+    gates: tuple[Gate, ...] = ()
+    held_back_max: int = HELD_BACK_MAX
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     state: State = "idle"
     steps: int = 0
     _continued: int = 0
+    _held_back: int = 0
     _response: str = ""
 
     @property
@@ -138,12 +144,12 @@ class Loop:
         """
         before = self.session.state.world.usage
         self.steps = 0
-        self._continued = 0
+        self._continued = self._held_back = 0
         self._response = ""
         if prompt is not None:
             self.session.user(prompt)
         try:
-            reason, error = await self._repeat(before)
+            reason, error = await self._repeat(prompt, before)
         except (anyio.get_cancelled_exc_class(), Exception):
             self.executor.settle_open()
             raise
@@ -156,14 +162,16 @@ class Loop:
             self.session.terminal(reason, {"error": str(error)} if error is not None else None)
         return RunResult(reason, self._response, self._used(before), self.steps, error)
 
-    async def _repeat(self, before: Usage) -> tuple[Reason, RewakeError | None]:
+    async def _repeat(self, prompt: str | None, before: Usage) -> tuple[Reason, RewakeError | None]:
         try:
+            for attendant in self.attendants:
+                await attendant.on_prompt(prompt)
             while True:
                 if self.limits.max_steps is not None and self.steps >= self.limits.max_steps:
                     return "max_steps", None
                 if self._costs_too_much(before):
                     return "max_cost", None
-                if await self.step():
+                if await self.step() and not await self._is_held_back():
                     return "done", None
         except StorageError as error:
             return "storage_error", error
@@ -176,6 +184,8 @@ class Loop:
         Raises ModelError when the model can't answer, StorageError when a fact can't be kept.
         """
         self.steps += 1
+        for attendant in self.attendants:
+            await attendant.before_request()
         budget = self._budget("budget")
         conversation = self.session.state.conversation
         if self._tokens() >= budget.compact_at and is_worth_it(conversation, budget):
@@ -194,6 +204,19 @@ class Loop:
             self.session.user(_GO_ON, source="rewake")
             return False
         return True
+
+    async def _is_held_back(self) -> bool:
+        """Whether a gate sends the model back to work; the model is told why. At most so often."""
+        for gate in self.gates:
+            if self._held_back >= self.held_back_max:
+                break
+            reason = await gate.holds_back()
+            if reason is not None:
+                self._held_back += 1
+                self.session.user(reason, source="rewake")
+                self.observer.on_notice(reason)
+                return True
+        return False
 
     # --- asking the model ----------------------------------------------------------------
 

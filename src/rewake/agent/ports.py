@@ -163,3 +163,39 @@ class Tool(Protocol):
         an error output; an exception leaves the call to be settled by evidence.
         """
         ...
+
+
+class Attendant(Protocol):
+    """Works beside the loop, between its requests: recalls notes, brings news of what ran meanwhile.
+
+    It records what it has to say as messages of the session, before the request that shall have it.
+    What it raises ends the run as if the loop had raised it.
+    """
+
+    async def on_prompt(self, prompt: str | None) -> None:
+        """A run begins; the prompt is recorded. None: it goes on with what is there."""
+        ...
+
+    async def before_request(self) -> None:
+        """A request is about to be made from the session's view."""
+        ...
+
+
+class Gate(Protocol):
+    """Stands between the last answer and the end of a run."""
+
+    async def holds_back(self) -> str | None:
+        """What is still to be done, told to the model, which then goes on; None lets it end."""
+        ...
+
+
+class Guard(Protocol):
+    """Stands around each call: may refuse it before, and add to what the model is told after."""
+
+    async def before(self, tool: Tool, prepared: Prepared) -> str | None:
+        """Why the call must not run, told to the model; None lets it go on to the permissions."""
+        ...
+
+    async def after(self, tool: Tool, prepared: Prepared, output: ToolOutput) -> ToolOutput:
+        """What is recorded of the call and told to the model."""
+        ...

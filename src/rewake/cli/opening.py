@@ -29,7 +29,8 @@ from rewake.model.content import Usage, plain_text
 from rewake.model.events import Event
 from rewake.resume.listing import read_world
 from rewake.session.core import Blobs, Session
-from rewake.settings.load import Settings, load_settings
+from rewake.settings.load import load_settings
+from rewake.settings.schema import Settings
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from rewake.agent.prompt import system_prompt
 from rewake.agent.tools import builtin_tools
 from rewake.compose.files import track_files
 from rewake.session.core import Session
-from rewake.settings.load import Settings
+from rewake.settings.schema import Settings
 
 
 class RunObserver(Observer, CallObserver, Protocol):

@@ -13,41 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
 from rewake.errors import SettingsError
 from rewake.log.git import is_tracked
 from rewake.model.content import JsonObject
+from rewake.settings.schema import Settings
 
 FILE_NAME: Final = "settings.json"
 LOCAL_FILE_NAME: Final = "settings.local.json"
 _FILE_BYTES_MAX: Final = 1 << 20
 _LISTS: Final = ("allow", "deny", "additional_directories")
-
-
-class Permissions(msgspec.Struct, frozen=True):
-    """Rules such as `Bash(git status:*)`, the mode, and directories besides the project."""
-
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    mode: Literal["default", "acceptEdits", "plan", "bypass"] | None = None
-    additional_directories: tuple[str, ...] = ()
-
-
-class Settings(msgspec.Struct, frozen=True):
-    """What is set; None means that nobody has set it.
-
-    `max_cost_usd` is US dollars for one run, `compact_at_tokens` the size of a request from which
-    the conversation is compacted.
-    """
-
-    model: str | None = None
-    permissions: Permissions = Permissions()
-    max_steps: int | None = None
-    max_cost_usd: float | None = None
-    compact_at_tokens: int | None = None
 
 
 _POSITIVE: Final = ("max_steps", "max_cost_usd", "compact_at_tokens")
