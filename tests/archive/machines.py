@@ -9,12 +9,12 @@ import rewake
 from rewake.archive.export import Exported, export_session
 from rewake.archive.gc import Collected, Collector
 from rewake.archive.importing import Imported, check_archive, import_session
-from rewake.archive.redact import Redactor
 from rewake.archive.trash import Deleted, Trash
 from rewake.compose.place import Place, place
 from rewake.log.disk import Disk
 from rewake.log.layout import SessionPaths
 from rewake.log.lock import Holder
+from rewake.redaction.redactor import Redactor
 from rewake.resume.lineage import Ancestors
 from rewake.session.core import Session
 

@@ -12,11 +12,11 @@ from tests.archive.samples import CLEAN, SECRETS
 
 import rewake
 from rewake.archive.container import ArchiveReader
-from rewake.archive.detector import Detector, secret_values
-from rewake.archive.redact import Redactor
 from rewake.doctor.check import check
 from rewake.doctor.subject import Subject
 from rewake.log.disk import Disk
+from rewake.redaction.detector import Detector, secret_values
+from rewake.redaction.redactor import Redactor
 
 KEY = "sk-" + "ant-api03-" + "aB3dE5gH7jK9mN1pQ3sT5vX7" * 3
 OTHER_KEY = "gh" + "p_" + "0123456789abcdefghijABCDEFGHIJ012345"

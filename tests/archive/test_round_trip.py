@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from tests.archive.machines import Machine
 from tests.model.strategies import transcripts
 
-from rewake.archive.redact import Redactor
 from rewake.log.disk import Disk
 from rewake.log.layout import SessionPaths
 from rewake.log.scan import Transcript
 from rewake.model.codec import decode_line
 from rewake.model.events import Event
+from rewake.redaction.redactor import Redactor
 
 SESSION_ID = "00000000-0000-7000-8000-000000000000"
 SECRET = "v3ry-Secret-Value"
@@ -83,8 +83,8 @@ def test_a_redacted_copy_has_every_event_in_its_place(
 
 def _with_secret(line: bytes) -> bytes:
     """The same event with a secret in each plain text of its payload."""
-    from rewake.archive.lines import with_members
     from rewake.model import jsontext
+    from rewake.model.codec import with_members
 
     if not isinstance(decode_line(line), Event):
         return line

@@ -28,7 +28,6 @@ from rewake.archive.container import (
 )
 from rewake.archive.lines import Rewrite, rewritten
 from rewake.archive.names import payload_of, referred
-from rewake.archive.redact import Moved, Redactor
 from rewake.errors import StorageError
 from rewake.log.blobs import BlobStore
 from rewake.log.disk import Disk, storage_error
@@ -36,6 +35,7 @@ from rewake.log.layout import SessionPaths
 from rewake.log.lock import holder
 from rewake.log.project import FILE_NAME
 from rewake.log.scan import Transcript
+from rewake.redaction.redactor import Moved, Redactor
 from rewake.resume.lineage import Ancestors, Lineage
 
 _CHUNK_BYTES: Final = 1 << 18

@@ -8,27 +8,17 @@ The rules kept here:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import BinaryIO, Final
 
 from rewake.model import jsontext
-from rewake.model.codec import decode_line, seal_line
+from rewake.model.codec import decode_line, with_members
 from rewake.model.events import Event
 
-_CHECKSUM: Final = "crc32"
 _BLOCK_BYTES: Final = 1 << 18
 
 Rewrite = Callable[[bytes], bytes]
 """From a line to a line, both without the newline."""
-
-
-def with_members(line: bytes, changed: Mapping[str, bytes]) -> bytes:
-    """The line of an event with other JSON texts for some members, sealed anew; without the newline."""
-    text = line.strip(b"\x00\r")
-    members = {key: value for key, value in jsontext.members(text).items() if key != _CHECKSUM}
-    members.update(changed)
-    body = b",".join(jsontext.dumps(key) + b":" + value for key, value in members.items())
-    return seal_line(b"{" + body)[:-1]
 
 
 def with_session_id(line: bytes, old: str, new: str) -> bytes:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Final
 
 from rewake.archive.export import Exported
-from rewake.archive.redact import Redactor
 from rewake.cli.amounts import amount
 from rewake.cli.terminal import clean, note, say
 from rewake.compose.archives import Form, export, rendered
 from rewake.compose.place import find_session, place
 from rewake.errors import UsageError
+from rewake.redaction.redactor import Redactor
 
 _SUFFIXES: Final[dict[Form, str]] = {
     "archive": ".rewake.tar.zst",

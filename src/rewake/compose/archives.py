@@ -12,7 +12,6 @@ from rewake.archive.container import NewFile
 from rewake.archive.export import Exported, export_session
 from rewake.archive.gc import Collected, Collection, Collector, Progress, projects
 from rewake.archive.importing import Imported, check_archive, import_session
-from rewake.archive.redact import Redactor
 from rewake.archive.stats import ModelCounter, Statistics, count
 from rewake.archive.trash import Deleted, Trash, Trashed
 from rewake.catalogue.listing import list_sessions
@@ -21,6 +20,7 @@ from rewake.errors import UsageError
 from rewake.log.layout import SessionPaths
 from rewake.log.lock import Holder, this_process
 from rewake.record.lines import Timestamps
+from rewake.redaction.redactor import Redactor
 from rewake.resume.lineage import Ancestors
 from rewake.resume.listing import describe
 from rewake.version import VERSION

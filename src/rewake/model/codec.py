@@ -13,6 +13,7 @@ The rules kept here:
 from __future__ import annotations
 
 import zlib
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -36,12 +37,14 @@ __all__ = [
     "encode_payload",
     "preview_of",
     "seal_line",
+    "with_members",
 ]
 
 CRC_PREFIX: Final = b',"crc32":"'
 CRC_SUFFIX: Final = b'"}'
 # `,"crc32":"` + eight hex digits + `"}`: with the newline, the last 21 bytes of a line.
 CRC_BYTES: Final = len(CRC_PREFIX) + 8 + len(CRC_SUFFIX)
+_CHECKSUM_KEY: Final = "crc32"
 _DIGITS_AT: Final = -8 - len(CRC_SUFFIX)
 
 
@@ -92,6 +95,18 @@ _decode_header = msgspec.json.Decoder(Header).decode
 def seal_line(body: bytes) -> bytes:
     """Close a line that lacks only its checksum and brace; the newline is included."""
     return body + b',"crc32":"%08x"}\n' % zlib.crc32(body)
+
+
+def with_members(line: bytes, changed: Mapping[str, bytes]) -> bytes:
+    """The line of an event with other JSON texts for some members, sealed anew; without its newline.
+
+    All other members, known or not, keep their bytes and their order.
+    """
+    text = line.strip(b"\x00\r")
+    members = {key: value for key, value in jsontext.members(text).items() if key != _CHECKSUM_KEY}
+    members.update(changed)
+    body = b",".join(jsontext.dumps(key) + b":" + value for key, value in members.items())
+    return seal_line(b"{" + body)[:-1]
 
 
 def decode_line(line: bytes, offset: int = 0) -> Event | CorruptLine:

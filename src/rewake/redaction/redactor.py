@@ -16,11 +16,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import BinaryIO, Final, NamedTuple
 
-from rewake.archive.detector import Detector, secret_values
-from rewake.archive.lines import with_members
 from rewake.model import jsontext
-from rewake.model.codec import decode_line
+from rewake.model.codec import decode_line, with_members
 from rewake.model.events import Event
+from rewake.redaction.detector import Detector, secret_values
 
 _BLOCK_BYTES: Final = 1 << 20
 _PRIVATE_KEY_BYTES_MAX: Final = 1 << 16  # a key that spans blocks is waited for this long
