@@ -23,7 +23,7 @@ from rewake.agent.ports import (
     ToolSpec,
 )
 from rewake.model.content import JsonObject, ToolCall, plain_text
-from rewake.model.events import Intent, OtherIntent, ReadOnlyIntent, StopReason
+from rewake.model.events import Intent, OtherIntent, Outcome, ReadOnlyIntent, StopReason
 from rewake.session.wire import anthropic_messages, openai_messages
 from rewake.testing.provider_rules import violations_anthropic, violations_openai
 
@@ -175,7 +175,15 @@ class Watch:
     def on_call(self, tool_name: str, prepared: Prepared) -> None:
         self.called.append(tool_name)
 
-    def on_result(self, tool_name: str, text: str, *, is_error: bool) -> None:
+    def on_result(
+        self,
+        tool_name: str,
+        text: str,
+        *,
+        is_error: bool,
+        prepared: Prepared | None = None,
+        outcome: Outcome | None = None,
+    ) -> None:
         self.results.append((tool_name, text, is_error))
 
 

@@ -20,6 +20,7 @@ from rewake.agent.ports import Prepared, Reply
 from rewake.agent.providers.pydantic_ai_model import PydanticAiModel
 from rewake.compose.agents import AgentOptions, build_agent
 from rewake.compose.sessions import open_session, sessions
+from rewake.model.events import Outcome
 from rewake.settings.schema import Settings
 
 MODELS = {"anthropic": "anthropic:claude-sonnet-5-5", "openai": "openai:gpt-6.1-sol"}
@@ -55,7 +56,15 @@ class Silent:
     def on_call(self, tool_name: str, prepared: Prepared) -> None:
         """Nothing."""
 
-    def on_result(self, tool_name: str, text: str, *, is_error: bool) -> None:
+    def on_result(
+        self,
+        tool_name: str,
+        text: str,
+        *,
+        is_error: bool,
+        prepared: Prepared | None = None,
+        outcome: Outcome | None = None,
+    ) -> None:
         """Nothing."""
 
 

@@ -12,6 +12,7 @@ from rewake.agent.permissions import (
     PermissionMode,
     Permissions,
     Question,
+    Refusal,
 )
 from rewake.agent.ports import Prepared
 from rewake.agent.rules import parse_rule
@@ -402,3 +403,10 @@ def test_always_for_an_edit_does_not_reach_protected_files(bench: Bench) -> None
     assert isinstance(permissions.decide(WRITE, write(bench, "b.py")), Allowed)
     assert isinstance(permissions.decide(WRITE, write(bench, ".git/hooks/x")), Denied)
     assert len(user.questions) == 2
+
+
+def test_a_no_with_a_reason_is_told_to_the_model(bench: Bench) -> None:
+    permissions = Permissions(ask=lambda _question: Refusal("Use the staging copy."))
+    decided = permissions.decide(BASH, bench.prepare(BASH, command="rm -r data"))
+    assert isinstance(decided, Denied)
+    assert "Use the staging copy." in decided.reason

@@ -32,8 +32,20 @@ class CallObserver(Protocol):
     def on_call(self, tool_name: str, prepared: Prepared) -> None:
         """A call that is about to run."""
 
-    def on_result(self, tool_name: str, text: str, *, is_error: bool) -> None:
-        """What the model is told of a call; it has been recorded."""
+    def on_result(
+        self,
+        tool_name: str,
+        text: str,
+        *,
+        is_error: bool,
+        prepared: Prepared | None = None,
+        outcome: Outcome | None = None,
+    ) -> None:
+        """What the model is told of a call; it has been recorded.
+
+        `prepared` is the very object that `on_call` had, so calls that run side by side can be told
+        apart; None for a call that could not be prepared. `outcome` is None unless the tool ended.
+        """
 
 
 class CallInterruptedError(Exception):
@@ -137,14 +149,14 @@ class Executor:
         for guard in self.guards:
             reason = await guard.before(tool, prepared)
             if reason is not None:
-                self._refuse(action, reason, {"denied": True, "summary": prepared.summary})
+                self._refuse(action, reason, prepared)
                 return None
         # Whoever cancels must not wait for an answer that the user may never give.
         decision = await anyio.to_thread.run_sync(
             self.permissions.decide, tool, prepared, abandon_on_cancel=True
         )
         if isinstance(decision, Denied):
-            self._refuse(action, decision.reason, {"denied": True, "summary": prepared.summary})
+            self._refuse(action, decision.reason, prepared)
             return None
         return prepared
 
@@ -162,9 +174,16 @@ class Executor:
             raise
         except Exception as error:  # noqa: BLE001  # whatever a tool raises, the evidence decides
             settlement = action.settle(error)
-            self._tell(action, plain_text(settlement.result.content), is_error=True)
+            said = plain_text(settlement.result.content)
+            self._tell(action, said, is_error=True, prepared=prepared)
             return
-        self._tell(action, plain_text(output.content), is_error=output.is_error)
+        self._tell(
+            action,
+            plain_text(output.content),
+            is_error=output.is_error,
+            prepared=prepared,
+            outcome=output.outcome,
+        )
 
     def _record(self, action: Action, prepared: Prepared, output: ToolOutput) -> None:
         details = {"summary": prepared.summary, **output.outcome.details}
@@ -174,9 +193,21 @@ class Executor:
         else:
             action.complete(output.content, outcome=outcome)
 
-    def _refuse(self, action: Action, text: str, details: JsonObject | None = None) -> None:
-        action.fail(text, outcome=Outcome(details=details or {}))
-        self._tell(action, text, is_error=True)
+    def _refuse(self, action: Action, text: str, denied: Prepared | None = None) -> None:
+        """Record that it was not executed; `denied` is what was prepared and not permitted."""
+        details = {"denied": True, "summary": denied.summary} if denied is not None else {}
+        action.fail(text, outcome=Outcome(details=details))
+        self._tell(action, text, is_error=True, prepared=denied)
 
-    def _tell(self, action: Action, text: str, *, is_error: bool) -> None:
-        self.observer.on_result(action.tool_name, text, is_error=is_error)
+    def _tell(
+        self,
+        action: Action,
+        text: str,
+        *,
+        is_error: bool,
+        prepared: Prepared | None = None,
+        outcome: Outcome | None = None,
+    ) -> None:
+        self.observer.on_result(
+            action.tool_name, text, is_error=is_error, prepared=prepared, outcome=outcome
+        )

@@ -11,7 +11,7 @@ The rules kept here:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Protocol
 
@@ -35,7 +35,7 @@ from rewake.agent.ports import Attendant, Gate, Model, ModelRequest, Reply, Tool
 from rewake.agent.titling import INSTRUCTION as TITLING
 from rewake.agent.titling import title_in
 from rewake.errors import ModelError, PromptTooLongError, RewakeError, StorageError
-from rewake.model.content import Text, ToolCall, Usage, plain_text
+from rewake.model.content import ContentBlock, Text, ToolCall, Usage, plain_text, typed_text
 from rewake.session.core import Session
 from rewake.state.text import estimate_tokens
 from rewake.state.view import ViewMessage, view
@@ -135,8 +135,10 @@ class Loop:
         """What the model is told of the tools."""
         return tuple(tool.spec for tool in self.executor.tools.values())
 
-    async def run(self, prompt: str | None) -> RunResult:
+    async def run(self, prompt: str | Sequence[ContentBlock] | None) -> RunResult:
         """Answer one prompt (None: go on with what is there), with as many steps as it takes.
+
+        What a person typed is the first block of a prompt; files and images may follow it.
 
         The prompt is durable before anything else happens. Cancelled, or ended by an error that is
         none of its reasons, it settles what was cut short and leaves a valid history; the caller
@@ -149,7 +151,8 @@ class Loop:
         if prompt is not None:
             self.session.user(prompt)
         try:
-            reason, error = await self._repeat(prompt, before)
+            text = prompt if isinstance(prompt, str) or prompt is None else typed_text(prompt)
+            reason, error = await self._repeat(text, before)
         except (anyio.get_cancelled_exc_class(), Exception):
             self.executor.settle_open()
             raise
@@ -188,7 +191,7 @@ class Loop:
             await attendant.before_request()
         budget = self._budget("budget")
         conversation = self.session.state.conversation
-        if self._tokens() >= budget.compact_at and is_worth_it(conversation, budget):
+        if self.tokens() >= budget.compact_at and is_worth_it(conversation, budget):
             await self.compact("budget")
         reply = await self._answered()
         message_id = self._record(reply)
@@ -284,12 +287,13 @@ class Loop:
         tools = sum(estimate_tokens(f"{spec.description}{spec.parameters}") for spec in self.specs)
         return estimate_tokens(self.system) + tools
 
-    def _tokens(self) -> int:
+    def tokens(self) -> int:
+        """How large the next request would be now, in tokens: measured where known, else estimated."""
         return context_tokens(self.session.state.conversation, self._fixed_tokens())
 
     def _budget(self, trigger: str) -> Budget:
         messages = view_tokens(view(self.session.state.conversation))
-        ratio = max(self._tokens() / (self._fixed_tokens() + messages), 1.0)
+        ratio = max(self.tokens() / (self._fixed_tokens() + messages), 1.0)
         budget = Budget.of(self.model.context_tokens, self.compact_at_tokens, ratio)
         if trigger == "prompt_too_long":
             # The provider takes less than was thought, so what it refused is the measure.
@@ -299,7 +303,7 @@ class Loop:
     async def compact(self, trigger: str) -> None:
         """Replace older messages by the model's summary of them. Durable on return."""
         budget = self._budget(trigger)
-        before = self._tokens()
+        before = self.tokens()
         was_idle = self.state == "idle"
         self._enter("compacting", trigger)
         summary, usage = await self._summary(self.session.view(), INSTRUCTION)

@@ -67,12 +67,23 @@ _SUBCOMMAND_CHARS: Final = frozenset("abcdefghijklmnopqrstuvwxyz-")
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What to show the user: the call, its preview, and the rule that "always" would add."""
+    """What to show the user: the call, its preview, and the rule that "always" would add.
+
+    `asker` names the sub-agent that asks, empty for the agent itself.
+    """
 
     tool_name: str
     summary: str
     preview: str
     rule: str
+    asker: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A "no" with the user's words on what to do instead, which the model is told."""
+
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +100,7 @@ class Denied:
     reason: str
 
 
-Ask = Callable[[Question], Answer]
+Ask = Callable[[Question], Answer | Refusal]
 
 
 class Permissions:
@@ -174,6 +185,8 @@ class Permissions:
             return Denied(self._nobody_to_ask(name, suggested))
         question = Question(name, prepared.summary, prepared.preview, str(suggested))
         answer = self._ask(question)
+        if isinstance(answer, Refusal):
+            return Denied(f"The user said no: {answer.reason}")
         match answer:
             case "yes":
                 return Allowed("the user said yes")

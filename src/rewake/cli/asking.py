@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from rewake.agent.permissions import Answer, Question
+from rewake.agent.permissions import Answer, Ask, Question
 from rewake.cli.reporting import TextReporter
 from rewake.cli.running import StoppedError
 from rewake.cli.signals import Stopper
@@ -32,7 +31,7 @@ _ANSWERS: Final[dict[str, Answer]] = {
 }
 
 
-def asker_for(reporter: TextReporter, stopper: Stopper) -> Callable[[Question], Answer] | None:
+def asker_for(reporter: TextReporter, stopper: Stopper) -> Ask | None:
     """Who asks, or None where there is no terminal to ask on."""
     if sys.stdin is None or not (sys.stdin.isatty() and reporter.notes.isatty()):
         return None

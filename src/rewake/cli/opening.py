@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import cast
 
 from rewake.agent.loop import Loop
-from rewake.agent.permissions import Answer, PermissionMode, Permissions, Question
+from rewake.agent.permissions import Ask, PermissionMode, Permissions
 from rewake.agent.ports import Model, Tool
 from rewake.agent.providers.choose import open_model
 from rewake.cli.options import AgentChoices
@@ -131,7 +131,7 @@ def open_agent(
     choices: AgentChoices,
     observer: RunObserver,
     *,
-    ask: Callable[[Question], Answer] | None,
+    ask: Ask | None,
     on_recorded: Callable[[Event], None] | None = None,
 ) -> Agent:
     """Open everything; `choices` come from `taken_up`.

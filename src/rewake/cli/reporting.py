@@ -14,6 +14,7 @@ from typing import Final, TextIO
 from rewake.agent.ports import Prepared, Reply
 from rewake.cli.terminal import StreamCleaner, clean, fit, one_line, say, style_for
 from rewake.model.content import ToolCall, plain_text
+from rewake.model.events import Outcome
 
 _COLUMNS: Final = 100
 _RESULT_LINES: Final = 3
@@ -31,7 +32,7 @@ class TextReporter:
     _cleaner: StreamCleaner = field(default_factory=StreamCleaner)
     _in_line: bool = False
     _is_waiting: bool = False
-    _running: list[str] = field(default_factory=list)
+    _running: list[Prepared] = field(default_factory=list)
 
     def on_request(self) -> None:
         """On a terminal, a line that the first word of the answer takes the place of."""
@@ -62,18 +63,26 @@ class TextReporter:
     def on_call(self, tool_name: str, prepared: Prepared) -> None:
         """A call that is about to run."""
         self.end_line()
-        self._running.append(tool_name)
+        self._running.append(prepared)
         style = style_for(self.notes)
         summary = fit(prepared.summary, _COLUMNS)
         say(f"{style.cyan('●')} {style.bold(one_line(tool_name))} {summary}", stream=self.notes)
 
-    def on_result(self, tool_name: str, text: str, *, is_error: bool) -> None:
+    def on_result(
+        self,
+        tool_name: str,
+        text: str,
+        *,
+        is_error: bool,
+        prepared: Prepared | None = None,
+        outcome: Outcome | None = None,  # noqa: ARG002  # the port's; what it says is in the text
+    ) -> None:
         """The first lines of what the model is told; of a call that never ran, its name first."""
         self.end_line()
         style = style_for(self.notes)
-        if tool_name in self._running:
-            self._running.remove(tool_name)
-        else:
+        was_shown = any(one is prepared for one in self._running)
+        self._running = [one for one in self._running if one is not prepared]
+        if not was_shown:
             say(f"{style.red('●')} {style.bold(one_line(tool_name))}", stream=self.notes)
         lines = [line for line in clean(text).split("\n") if line.strip()]
         columns = _ERROR_COLUMNS if is_error else _COLUMNS

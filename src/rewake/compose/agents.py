@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from rewake.agent.execute import CallObserver, Executor
 from rewake.agent.loop import Limits, Loop, Observer
-from rewake.agent.permissions import Answer, PermissionMode, Permissions, Question
+from rewake.agent.permissions import Ask, PermissionMode, Permissions
 from rewake.agent.ports import Model, Tool, ToolContext
 from rewake.agent.prompt import system_prompt
 from rewake.agent.tools import builtin_tools
@@ -28,7 +27,7 @@ class AgentOptions:
     """What a user chose for this run; settings fill in what is None."""
 
     permission_mode: PermissionMode | None = None
-    ask: Callable[[Question], Answer] | None = None
+    ask: Ask | None = None
     max_steps: int | None = None
     max_cost_usd: float | None = None
 
