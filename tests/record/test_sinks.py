@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import errno
-import json
-import os
-import stat
 from typing import Any
 
 import pytest
 
-from rewake.errors import StorageError, UsageError
+from rewake.errors import UsageError
 from rewake.model.content import Text, Usage
 from rewake.model.events import Event, Message
 from rewake.record.sinks import SinkProblem
-from rewake.record.trace import TraceSink
 
 HELLO = Message("user", (Text("hello"),))
 
@@ -110,88 +105,3 @@ def test_an_interrupted_callback_loses_nothing_of_the_transcript(world: Any) -> 
         with pytest.raises(KeyboardInterrupt):
             recorder.submit(HELLO)
     assert len(world.check_chain()) == 2
-
-
-# --- the trace -------------------------------------------------------------------------------
-
-
-def trace(world: Any) -> TraceSink:
-    return TraceSink(
-        world.directory / "trace.jsonl",
-        world.disk,
-        lambda: world.now_ns,
-        lambda: world.monotonic_ns,
-    )
-
-
-def test_the_trace_has_a_line_per_event_and_per_note(world: Any) -> None:
-    sink = trace(world)
-    recorder = world.recorder(sinks=(sink,))
-    world.monotonic_ns = 5_000
-    event = recorder.submit(HELLO, step=2)
-    sink.note("request", {"text": "\ud800 é", "bytes": b"x"})
-    recorder.close()
-    first, second = (
-        json.loads(line) for line in (world.directory / "trace.jsonl").read_text().splitlines()
-    )
-    assert first == {
-        "time": event.timestamp,
-        "event_id": event.event_id,
-        "event_type": "message",
-        "step": 2,
-        "bytes": world.path.stat().st_size,
-        "since_previous_us": 5,
-    }
-    assert (second["note"], second["data"]["bytes"]) == ("request", "b'x'")
-
-
-def test_the_trace_is_private_buffered_and_never_synced(world: Any) -> None:
-    sink = trace(world)
-    recorder = world.recorder("disk", sinks=(sink,))
-    for _ in range(50):
-        recorder.submit(HELLO)
-    recorder.commit()
-    assert world.disk.calls == ["write", "sync"]
-    assert (world.directory / "trace.jsonl").stat().st_size == 0
-    assert stat.S_IMODE((world.directory / "trace.jsonl").stat().st_mode) == 0o600
-    recorder.flush()
-    assert world.disk.calls == ["write", "sync", "write"]
-
-
-def test_a_forked_child_does_not_write_the_parent_s_trace(world: Any) -> None:
-    sink = trace(world)
-    sink.note("timing", {})
-    child = os.fork()
-    if child == 0:  # pragma: no cover  # in the child
-        sink.note("timing", {})
-        sink.close()
-        os._exit(0)
-    os.waitpid(child, 0)
-    sink.close()
-    assert len((world.directory / "trace.jsonl").read_bytes().splitlines()) == 1
-
-
-def test_the_trace_is_at_most_half_a_second_behind(world: Any) -> None:
-    sink = trace(world)
-    recorder = world.recorder(sinks=(sink,))
-    recorder.submit(HELLO)
-    world.monotonic_ns = 500_000_000
-    recorder.submit(HELLO)
-    assert len((world.directory / "trace.jsonl").read_bytes().splitlines()) == 2
-
-
-def test_a_trace_that_can_not_be_written_stops_nothing(world: Any) -> None:
-    sink = trace(world)
-    recorder = world.recorder("process", sinks=(sink,))
-    recorder.submit(HELLO)
-    world.disk.fail("write", errno.ENOSPC)
-    recorder.flush()
-    (problem,) = recorder.problems
-    assert "Could not write" in problem.message
-    recorder.submit(HELLO)
-    assert len(world.check_chain()) == 2
-
-
-def test_a_trace_that_can_not_be_opened_is_a_storage_error(world: Any) -> None:
-    with pytest.raises(StorageError, match="Could not open"):
-        TraceSink(world.directory / "none" / "trace.jsonl", world.disk)

@@ -7,10 +7,11 @@ model asked for them, so what a call prepares for is what it finds.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Protocol
+from typing import Final, Protocol
 
 import anyio
 import anyio.to_thread
@@ -24,6 +25,8 @@ from rewake.model.events import Outcome
 from rewake.resume.evidence import Settlement
 from rewake.session.action import Action
 from rewake.session.core import Session
+
+_NS_PER_MS: Final = 1e6
 
 
 class CallObserver(Protocol):
@@ -62,6 +65,7 @@ class Executor:
     permissions: Permissions
     observer: CallObserver
     guards: tuple[Guard, ...] = ()
+    monotonic_ns: Callable[[], int] = time.monotonic_ns
     _running: list[Action] = field(default_factory=list)
 
     async def run(self, message_id: str, calls: Sequence[ToolCall]) -> None:
@@ -152,9 +156,11 @@ class Executor:
                 self._refuse(action, reason, prepared)
                 return None
         # Whoever cancels must not wait for an answer that the user may never give.
+        began_ns = self.monotonic_ns()
         decision = await anyio.to_thread.run_sync(
             self.permissions.decide, tool, prepared, abandon_on_cancel=True
         )
+        self._note_time("permission", action, "waited_ms", began_ns)
         if isinstance(decision, Denied):
             self._refuse(action, decision.reason, prepared)
             return None
@@ -164,8 +170,10 @@ class Executor:
         action.intent = prepared.intent
         action.start()
         self.observer.on_call(action.tool_name, prepared)
+        began_ns = self.monotonic_ns()
         try:
             output = await tool.run(prepared, self.context)
+            self._note_time("tool", action, "duration_ms", began_ns)
             for guard in self.guards:
                 output = await guard.after(tool, prepared, output)
             self._record(action, prepared, output)
@@ -192,6 +200,11 @@ class Executor:
             action.fail(output.content, outcome=outcome)
         else:
             action.complete(output.content, outcome=outcome)
+
+    def _note_time(self, kind: str, action: Action, what: str, began_ns: int) -> None:
+        took_ms = (self.monotonic_ns() - began_ns) / _NS_PER_MS
+        call: JsonObject = {"call_id": action.call_id, "tool": action.tool_name, what: took_ms}
+        self.session.trace.note(kind, call)
 
     def _refuse(self, action: Action, text: str, denied: Prepared | None = None) -> None:
         """Record that it was not executed; `denied` is what was prepared and not permitted."""

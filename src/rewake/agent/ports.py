@@ -52,10 +52,17 @@ class Reply:
 
 
 class Model(Protocol):
-    """A model. `name` is what `--model` was given; `context_tokens` its window, None if unknown."""
+    """A model."""
 
-    name: str
-    context_tokens: int | None
+    @property
+    def name(self) -> str:
+        """What `--model` was given."""
+        ...
+
+    @property
+    def context_tokens(self) -> int | None:
+        """Its window; None if that isn't known."""
+        ...
 
     async def request(self, request: ModelRequest, on_text: Callable[[str], None]) -> Reply:
         """Answer; `on_text` gets each piece of text as it streams in.

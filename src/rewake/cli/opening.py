@@ -19,7 +19,7 @@ from rewake.agent.permissions import Ask, PermissionMode, Permissions
 from rewake.agent.ports import Model, Tool
 from rewake.agent.providers.choose import open_model
 from rewake.cli.options import AgentChoices
-from rewake.compose.agents import AgentOptions, RunObserver, build_agent
+from rewake.compose.agents import AgentOptions, RunObserver, build_agent, trace_options
 from rewake.compose.place import Place, find_session, place
 from rewake.compose.sessions import open_session
 from rewake.errors import RewakeError, StorageError, UsageError
@@ -160,6 +160,8 @@ def open_agent(
         with_files=choices.with_files,
         at_message=choices.resume_at,
         on_recorded=on_recorded,
+        trace=trace_options(settings),
+        redact=settings.redact_transcript is True,
     )
     blobs.session = session
     about_files: tuple[str, ...] = ()

@@ -13,7 +13,9 @@ from rewake.agent.permissions import Ask, PermissionMode, Permissions
 from rewake.agent.ports import Model, Tool, ToolContext
 from rewake.agent.prompt import system_prompt
 from rewake.agent.tools import builtin_tools
+from rewake.agent.tracing import TracedModel
 from rewake.compose.files import track_files
+from rewake.record.trace import TraceOptions
 from rewake.session.core import Session
 from rewake.settings.schema import Settings
 
@@ -70,7 +72,7 @@ def build_agent(
     )
     return Loop(
         session=session,
-        model=model,
+        model=TracedModel(model, session.trace, content=settings.trace.content is not False),
         executor=executor,
         system=system_prompt(session.root),
         observer=observer,
@@ -78,4 +80,17 @@ def build_agent(
             options.max_steps or settings.max_steps, options.max_cost_usd or settings.max_cost_usd
         ),
         compact_at_tokens=settings.compact_at_tokens,
+    )
+
+
+def trace_options(settings: Settings) -> TraceOptions | bool:
+    """What the settings say of the trace; False where there shall be none."""
+    given = settings.trace
+    if given.enabled is False:
+        return False
+    usual = TraceOptions()
+    return TraceOptions(
+        given.file_bytes_max or usual.file_bytes_max,
+        given.files_max or usual.files_max,
+        content=given.content is not False,
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +20,7 @@ from rewake.compose.place import Place
 from rewake.compose.waking import Waking, load_session, open_calls, wake
 from rewake.errors import SessionBusyError, StorageError, UsageError
 from rewake.log.appender import Appender
-from rewake.log.disk import Disk, storage_error
+from rewake.log.disk import storage_error
 from rewake.log.git import branch_name
 from rewake.log.layout import SessionPaths, refuse_existing
 from rewake.log.lock import boot_id, this_process
@@ -29,7 +30,7 @@ from rewake.model.ids import IdGenerator
 from rewake.record.lines import Timestamps
 from rewake.record.recorder import Durability, Recorder
 from rewake.record.sinks import Sink
-from rewake.record.trace import TraceSink
+from rewake.record.trace import TraceOptions, TraceSink
 from rewake.resume.evidence import Verify
 from rewake.resume.lineage import Lineage
 from rewake.resume.listing import summarise
@@ -63,6 +64,9 @@ class Options:
     on_recorded: Callable[[Event], None] | None
     trace: bool
     cwd: str = ""
+    trace_options: TraceOptions = field(default_factory=TraceOptions)
+    redact: bool = False
+    sinks: tuple[Sink, ...] = ()
 
     @property
     def sync(self) -> bool:
@@ -308,7 +312,8 @@ def _session(
     if after is not None:
         ids.seed(after)
     blobs = at.blobs(paths, durable=options.sync)
-    sinks: tuple[Sink, ...] = _trace(paths, at.disk) if options.trace else ()
+    trace = _trace(at, paths, options)
+    redact = at.transcript_redactor().json if options.redact else None
     run_id = ids()
 
     def recorder(fold: Callable[[Event], None]) -> Recorder:
@@ -320,8 +325,10 @@ def _session(
             fold=fold,
             transcript=appender,
             blobs=blobs,
-            sinks=sinks,
+            sinks=(*options.sinks, trace) if trace is not None else options.sinks,
             on_recorded=options.on_recorded,
+            on_synced=trace.committed if trace is not None else None,
+            redact=redact,
             clock_ns=at.clock_ns,
         )
 
@@ -339,17 +346,25 @@ def _session(
         file=appender,
         verify=options.verify,
     )
+    if trace is not None:
+        session.trace = trace
     session.on_close(lambda: note_session(at.home, paths, summarise(session.state.world)))
     return session
 
 
-def _trace(paths: SessionPaths, disk: Disk) -> tuple[Sink, ...]:
+def _trace(at: Place, paths: SessionPaths, options: Options) -> TraceSink | None:
     """The trace is best effort: without it the session goes on."""
+    if not options.trace:
+        return None
     try:
-        return (TraceSink(paths.trace, disk),)
+        return TraceSink(
+            paths.trace,
+            at.disk,
+            options=dataclasses.replace(options.trace_options, make_redact=at.redact),
+        )
     except StorageError as error:
         print(f"rewake: no trace is written: {error}", file=sys.stderr)  # noqa: T201  # best effort, said once
-        return ()
+        return None
 
 
 class MemoryBlobs:
@@ -381,6 +396,7 @@ def _in_memory(at: Place, session_id: str, state: SessionState, options: Options
     ids = at.ids()
     # Commands write their output to files even in a session that keeps none of them.
     directory = Path(tempfile.mkdtemp(prefix="rewake-"))
+    redact = at.transcript_redactor().json if options.redact else None
     run_id = ids()
 
     def recorder(fold: Callable[[Event], None]) -> Recorder:
@@ -390,7 +406,9 @@ def _in_memory(at: Place, session_id: str, state: SessionState, options: Options
             durability="memory",
             ids=ids,
             fold=fold,
+            sinks=options.sinks,
             on_recorded=options.on_recorded,
+            redact=redact,
             clock_ns=at.clock_ns,
         )
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rewake.errors import SessionNotFoundError, StorageError, UsageError
 from rewake.log.blobs import BlobStore
@@ -19,6 +19,9 @@ from rewake.log.scan import Transcript
 from rewake.model.ids import IdGenerator
 from rewake.resume.lineage import Ancestors, Lineage
 from rewake.resume.listing import newest_first
+
+if TYPE_CHECKING:
+    from rewake.redaction.transcripts import TranscriptRedactor
 
 NEWEST: Final = "newest"
 """`open_session(resume=NEWEST)`: the newest session of the project."""
@@ -32,6 +35,7 @@ class Place:
     root: Path
     disk: Disk = field(default_factory=Disk)
     clock_ns: Callable[[], int] = time.time_ns
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
 
     @property
     def layout(self) -> Layout:
@@ -45,6 +49,18 @@ class Place:
     def blobs(self, paths: SessionPaths, *, durable: bool = False) -> BlobStore:
         """The blobs of a session's project."""
         return BlobStore(paths.blobs, self.disk, durable=durable)
+
+    def redact(self) -> Callable[[object], object]:
+        """Takes secrets out of JSON; slow to load. Values of this place's environment count as well."""
+        from rewake.redaction.redactor import Redactor
+
+        return Redactor(self.environ).value
+
+    def transcript_redactor(self) -> TranscriptRedactor:
+        """The same for payloads of events, whose structure it leaves alone."""
+        from rewake.redaction.transcripts import TranscriptRedactor
+
+        return TranscriptRedactor(self.environ)
 
     def lineage(self, paths: SessionPaths) -> Lineage:
         """A reader over a session's transcript and those it was forked from; close it."""
@@ -66,7 +82,7 @@ def place(
             f"{chosen} can't hold sessions: it is no directory.",
             remedy="Set REWAKE_HOME to a directory, or leave it unset.",
         )
-    return Place(chosen, project_root(Path(project)))
+    return Place(chosen, project_root(Path(project)), environ=environ)
 
 
 def _is_no_directory(home: Path) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
@@ -13,6 +13,8 @@ from rewake.errors import UsageError
 from rewake.model.content import Text
 from rewake.model.events import Event, Outcome, Resolution, Result
 from rewake.record.recorder import Durability
+from rewake.record.sinks import Sink
+from rewake.record.trace import TraceOptions
 from rewake.resume.evidence import Settlement, Verify
 from rewake.resume.listing import SessionInfo
 from rewake.resume.running import OnRunning
@@ -36,7 +38,9 @@ def open_session(
     on_running: OnRunning = "leave",
     verify: Mapping[str, Verify] | None = None,
     on_recorded: Callable[[Event], None] | None = None,
-    trace: bool = True,
+    trace: bool | TraceOptions = True,
+    redact: bool = False,
+    sinks: Sequence[Sink] = (),
 ) -> Session:
     """Open a new session of `project`, or go on with one.
 
@@ -49,6 +53,11 @@ def open_session(
     git, a copy elsewhere, the files as they were at `at_message` if that is given. It works there.
     `on_running` says what to do with a command that outlived its agent: leave it, wait for it or
     stop it. `verify` maps tool names to hooks that know whether an interrupted call happened.
+    `trace` says whether there is a debug log beside the transcript, and how much of it is kept; secrets
+    are taken out of it. With `redact` they are taken out of the transcript as well, before it is
+    written: the model is not told them either. Contents of files, which a rewind brings back to the
+    byte, and what commands print into files of their own are kept as they are. `sinks` are told of
+    each event after it was written; they are best effort and closed with the session.
     `durability` is what a commit means: `disk` survives a power loss, `process` the death of the
     process, `memory` nothing (no file is made).
 
@@ -62,7 +71,18 @@ def open_session(
     hooks = dict(verify or {})
     # Who names no model does something to a session; where its agent works is as it was.
     cwd = str(Path(project).resolve()) if model or resume is None else ""
-    options = Options(durability, model, permission_mode, hooks, on_recorded, trace, cwd)
+    options = Options(
+        durability,
+        model,
+        permission_mode,
+        hooks,
+        on_recorded,
+        trace is not False,
+        cwd,
+        trace if isinstance(trace, TraceOptions) else TraceOptions(),
+        redact,
+        tuple(sinks),
+    )
     if resume is None:
         if fork or at_message is not None or with_files is not None:
             raise UsageError(

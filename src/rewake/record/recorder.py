@@ -57,6 +57,8 @@ WAIT_MS_MAX: Final = 100
 _NS_PER_S: Final = 1_000_000_000
 _WAIT_NS_MAX: Final = WAIT_MS_MAX * 1_000_000
 
+# What a session needs to be found again and nobody types: its project, its checkpoint, its process.
+_NEVER_REDACTED: Final = frozenset({"session", "run"})
 _RECORDING: Final = "an event was interrupted while it was being recorded."
 _WRITING: Final = "a write was interrupted before it was accounted for."
 _SYNCING: Final = "a sync was interrupted before its result was known."
@@ -74,7 +76,8 @@ class Recorder:
 
     `fold` is called with each event under the mutex, in order; it must not record events.
     `sinks` and `on_recorded` are best effort and hear of an event once it is written; what fails
-    there is in `problems`.
+    there is in `problems`. `on_synced` is told how long each sync took, in nanoseconds; it must not
+    raise. `redact` takes the secrets out of a payload's JSON before it is folded or written.
 
     Every method raises StorageError when something can't be written, and PoisonedError, a kind of
     it, ever after: what was submitted since the last commit may be lost then, nothing before is.
@@ -93,6 +96,8 @@ class Recorder:
         sinks: Sequence[Sink] = (),
         on_recorded: Callable[[Event], None] | None = None,
         on_problem: Callable[[SinkProblem], None] | None = None,
+        on_synced: Callable[[int], None] | None = None,
+        redact: Callable[[bytes], bytes] | None = None,
         agent_id: str | None = None,
         clock_ns: Callable[[], int] = time.time_ns,
         monotonic_ns: Callable[[], int] = time.monotonic_ns,
@@ -113,6 +118,8 @@ class Recorder:
         self._transcript = transcript
         self._blobs = blobs
         self._monotonic_ns = monotonic_ns
+        self._on_synced = on_synced
+        self._redact = redact
         self._timestamp = Timestamps(clock_ns)
         self._format = LineFormat(session_id, run_id, agent_id)
         callback = () if on_recorded is None else (CallbackSink(on_recorded),)
@@ -142,7 +149,7 @@ class Recorder:
         `defer`, a message without usage waits up to WAIT_MS_MAX for `amend` before it becomes
         bytes. Raises InvalidValueError for values that no line can hold; nothing is recorded then.
         """
-        event_type, settled, encoded = _settle(payload)
+        event_type, settled, encoded = self._settle(payload)
         may_wait = defer
         if self._blobs is not None and _is_too_large(event_type, encoded):
             encoded = _spill(encoded, self._blobs)
@@ -185,8 +192,8 @@ class Recorder:
             if waiting is None:
                 return self.submit(amendment, step=step)
             entry, message = waiting
-            event_type, settled, _ = _settle(amendment)
-            _, whole, encoded = _settle(amended(message, amendment))
+            event_type, settled, _ = self._settle(amendment)
+            _, whole, encoded = self._settle(amended(message, amendment))
             self._trouble = _RECORDING
             event = msgspec.structs.replace(entry.event, event_type=event_type, payload=settled)
             self._fold(event)
@@ -245,6 +252,14 @@ class Recorder:
         self._mutex = threading.RLock()
         self._trouble = _FORKED
         self._is_closed = True
+
+    def _settle(self, payload: KnownPayload) -> tuple[str, KnownPayload, bytes]:
+        """The type, the value that a reader of the file will get, and its bytes."""
+        event_type = EVENT_TYPES[type(payload)]
+        encoded = encode_payload(payload)
+        if self._redact is not None and event_type not in _NEVER_REDACTED:
+            encoded = self._redact(encoded)
+        return _decoded(event_type, payload, encoded)
 
     # --- under the mutex ---------------------------------------------------------------------
 
@@ -322,12 +337,15 @@ class Recorder:
         if self.durability != "disk" or self._transcript is None:
             return
         self._trouble = _SYNCING
+        began_ns = self._monotonic_ns()
         try:
             self._transcript.sync()
         except StorageError as error:
             self._trouble = error.message
             raise
         self._trouble = None
+        if self._on_synced is not None:
+            self._on_synced(self._monotonic_ns() - began_ns)
 
     def _write(self) -> tuple[Sequence[Event], Sequence[bytes]]:
         """Write out the queue; returns what was in it, for the sinks."""
@@ -393,10 +411,9 @@ def _waiting(payload: KnownPayload) -> Message | None:
     return payload if isinstance(payload, Message) and payload.usage is None else None
 
 
-def _settle(payload: KnownPayload) -> tuple[str, KnownPayload, bytes]:
-    """The type, the value that a reader of the file will get, and its bytes."""
-    event_type = EVENT_TYPES[type(payload)]
-    encoded = encode_payload(payload)
+def _decoded(
+    event_type: str, payload: KnownPayload, encoded: bytes
+) -> tuple[str, KnownPayload, bytes]:
     settled = decode_payload(event_type, SCHEMA_VERSIONS[event_type], encoded)
     if type(settled) is not type(payload):
         problem = getattr(settled, "problem", None) or "it would be read as something else"

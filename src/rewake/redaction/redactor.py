@@ -46,16 +46,16 @@ class Moved(NamedTuple):
 class Redactor:
     """Counts what it takes out, by kind, in `counts`."""
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, environ: Mapping[str, str], *, detector: Detector | None = None) -> None:
         self.counts: Counter[str] = Counter()
         self.moved: dict[str, Moved] = {}
-        self._detector = Detector(secret_values(environ))
+        self.detector = detector or Detector(secret_values(environ))
 
     # --- text ----------------------------------------------------------------------------
 
     def text(self, text: str) -> str:
         """The text with `[redacted: KIND]` in the place of each secret."""
-        found = self._detector.find(text)
+        found = self.detector.find(text)
         if not found:
             return text
         pieces: list[str] = []

@@ -40,6 +40,7 @@ from rewake.model.events import (
     Terminal,
 )
 from rewake.record.recorder import Recorder
+from rewake.record.trace import Notes, NoTrace
 from rewake.resume.branches import newest_rewind
 from rewake.resume.evidence import Settlement, Verify, settle
 from rewake.resume.lineage import Lineage
@@ -140,6 +141,7 @@ class Session:
         self.blobs = blobs
         self.resumed: ResumeState | None = None
         self.tracker: FileTracker | None = None
+        self.trace: Notes = NoTrace()
         self._boot_id = boot_id
         self._verify = verify or {}
         self._closing = ExitStack()
