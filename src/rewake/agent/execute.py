@@ -92,14 +92,10 @@ class Executor:
         Calls that had not started are recorded as not executed.
         """
         error = CallInterruptedError("the interruption of the run")
-        settled = []
-        for action in self._running:
-            if action.state == "started":
-                settled.append(action.settle(error))
-            elif action.state == "requested":
-                action.fail("This call was not executed: the run was interrupted before it.")
+        told = "This call was not executed: the run was interrupted before it."
+        cut = [action.cut_short(error, told) for action in self._running]
         self._running.clear()
-        return settled
+        return [settlement for settlement in cut if settlement is not None]
 
     def _only_reads(self, call: ToolCall) -> bool:
         tool = self.tools.get(call.name)
@@ -168,7 +164,7 @@ class Executor:
 
     async def _perform(self, action: Action, tool: Tool, prepared: Prepared) -> None:
         action.intent = prepared.intent
-        action.start()
+        await anyio.to_thread.run_sync(action.start)
         self.observer.on_call(action.tool_name, prepared)
         began_ns = self.monotonic_ns()
         try:
@@ -176,12 +172,14 @@ class Executor:
             self._note_time("tool", action, "duration_ms", began_ns)
             for guard in self.guards:
                 output = await guard.after(tool, prepared, output)
-            self._record(action, prepared, output)
+            with anyio.CancelScope(shield=True):  # it has been done, so it is recorded
+                await anyio.to_thread.run_sync(self._record, action, prepared, output)
         except StorageError:
             # A fact could not be kept: stop here, and let the next resume settle the call.
             raise
         except Exception as error:  # noqa: BLE001  # whatever a tool raises, the evidence decides
-            settlement = action.settle(error)
+            with anyio.CancelScope(shield=True):
+                settlement = await anyio.to_thread.run_sync(action.settle, error)
             said = plain_text(settlement.result.content)
             self._tell(action, said, is_error=True, prepared=prepared)
             return

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Protocol
 
 import anyio
+import anyio.to_thread
 
 from rewake.agent.compaction import (
     INSTRUCTION,
@@ -154,7 +155,8 @@ class Loop:
             text = prompt if isinstance(prompt, str) or prompt is None else typed_text(prompt)
             reason, error = await self._repeat(text, before)
         except (anyio.get_cancelled_exc_class(), Exception):
-            self.executor.settle_open()
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self.executor.settle_open)
             raise
         return self.result(reason, before, error)
 

@@ -7,6 +7,7 @@ on record before anybody is told; a rewind that a crash cut short is finished be
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -29,7 +30,6 @@ from rewake.log.layout import SessionPaths, project_root, where
 from rewake.log.scan import Transcript
 from rewake.model.content import Usage
 from rewake.model.events import (
-    AgentIntent,
     Change,
     Event,
     FileState,
@@ -55,7 +55,7 @@ _NOTED_PATHS_MAX: Final = 20
 
 
 class SessionTracker:
-    """The tracker of one session, as its calls use it."""
+    """The tracker of one session and its sub-agents, as their calls use it. Safe for threads."""
 
     def __init__(
         self, tracker: Tracker, directories: Directories, on_notice: Callable[[str], None]
@@ -63,26 +63,39 @@ class SessionTracker:
         self._tracker = tracker
         self._directories = directories
         self._on_notice = on_notice
+        self._mutex = threading.Lock()
 
-    def before(self) -> None:
+    def before(self, call_id: str) -> None:
         """See `FileTracker`."""
-        self._tracker.before()
+        with self._mutex:
+            self._tracker.before(call_id)
 
-    def after(self, outcome: Outcome) -> Outcome:
+    def after(self, call_id: str, outcome: Outcome) -> Outcome:
         """See `FileTracker`."""
-        tracked = self._tracker.after()
+        with self._mutex:
+            tracked = self._tracker.after(call_id)
         for missing in tracked.not_covered:
             self._on_notice(missing.sentence())
         return with_tracked(outcome, tracked)
 
     def expect(self, call_id: str, changes: Sequence[Change]) -> None:
         """See `FileTracker`."""
-        self._directories.expect(call_id, changes)
+        with self._mutex:
+            self._tracker.expect(changes)
+            self._directories.expect(call_id, changes)
 
-    def made(self, outcome: Outcome) -> Outcome:
+    def made(self, call_id: str, outcome: Outcome) -> Outcome:
         """See `FileTracker`."""
-        self._tracker.watch(path_of(change) for change in outcome.changes)
-        return self._directories.made(outcome)
+        with self._mutex:
+            self._tracker.watch(path_of(change) for change in outcome.changes)
+            outcome = self._directories.made(call_id, outcome)
+            earlier = self._tracker.claim(call_id, outcome.changes)
+        return msgspec.structs.replace(outcome, changes=(*earlier, *outcome.changes))
+
+    def recorded(self, call_id: str) -> None:
+        """See `FileTracker`."""
+        with self._mutex:
+            self._tracker.recorded(call_id)
 
 
 def with_tracked(outcome: Outcome, tracked: Tracked) -> Outcome:
@@ -111,6 +124,14 @@ def track_files(session: Session, on_notice: Callable[[str], None] | None = None
     session.tracker = SessionTracker(
         tracker, Directories(paths.files, tracker.disk), on_notice or _silent
     )
+
+
+def share_tracking(session: Session, other: Session) -> None:
+    """Have the calls of `other`, which works in the same project at the same time, tracked with these.
+
+    What both change at once is then on record once. Use it for a session's sub-agents.
+    """
+    other.tracker = session.tracker
 
 
 def _silent(_text: str) -> None:
@@ -156,19 +177,19 @@ def settle_tracked(
     changed something gets the difference.
     """
     directories = Directories(paths.files, at.disk)
+    outcomes = directories.recovered({item.call_id: item.outcome for item in settlements})
     settled = [
-        msgspec.structs.replace(item, outcome=directories.recovered(item.call_id, item.outcome))
-        for item in settlements
+        msgspec.structs.replace(item, outcome=outcomes[item.call_id]) for item in settlements
     ]
     newest: int | None = None
     for index, item in enumerate(settled):
         call = calls[item.call_id]
-        is_tracked = isinstance(call.intent, ShellIntent | AgentIntent | OtherIntent)
+        is_tracked = isinstance(call.intent, ShellIntent | OtherIntent)
         if is_tracked and call.status == "started" and item.resolution.verdict != "not_applied":
             newest = index
     if newest is None:
         return settled
-    tracked = _tracker(at.root, paths, blobs).after(keep=True)
+    tracked = _tracker(at.root, paths, blobs).recover()
     item = settled[newest]
     settled[newest] = msgspec.structs.replace(item, outcome=with_tracked(item.outcome, tracked))
     return settled

@@ -8,13 +8,13 @@ and nothing is kept that the events don't say, so any number of readers find the
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
-from rewake.files.names import same_content
+from rewake.files.weave import Strand, weave
 from rewake.model.events import (
     AgentEvent,
     Change,
@@ -38,7 +38,11 @@ _DOUBTFUL: Final = frozenset({"partial", "unknown"})
 
 
 class Recorded(msgspec.Struct, frozen=True):
-    """What one event says was changed. `doubtful`: it may have happened, wholly or in part."""
+    """What one event says was changed. `doubtful`: it may have happened, wholly or in part.
+
+    `began_id` is the event with which the call or the sub-agent began: what else is on record from
+    there on happened at the same time.
+    """
 
     event_id: str
     session_id: str
@@ -47,6 +51,7 @@ class Recorded(msgspec.Struct, frozen=True):
     call_id: str = ""
     doubtful: bool = False
     not_covered: tuple[str, ...] = ()
+    began_id: str = ""
 
 
 class Folded(msgspec.Struct, frozen=True):
@@ -85,7 +90,7 @@ def recorded(
             end = min(filter(None, (until, reader.origin.event_id)))
             yield from _inherited(reader, above, blobs, root=root, after=after, until=end)
     moved = _Moved(root)
-    started: dict[str, FileChangeIntent] = {}
+    started: dict[str, _Started] = {}
     seen: set[str] = set()
     for item in reader.forward():
         if not isinstance(item, Event) or item.event_id in seen:
@@ -139,22 +144,31 @@ def relocated(found: Recorded, there: Path, here: Path) -> Recorded:
 _RELEVANT: Final = frozenset({"session", "run", "tool_lifecycle", "rewind", "agent"})
 
 
-def _changes(event: Event, started: dict[str, FileChangeIntent]) -> Recorded | None:
+class _Started(NamedTuple):
+    """Where a call or a sub-agent began, and what a file tool meant to change."""
+
+    event_id: str
+    intent: FileChangeIntent | None = None
+
+
+def _changes(event: Event, started: dict[str, _Started]) -> Recorded | None:
     payload = event.payload
     if isinstance(payload, Rewind):
         return _record(event, payload.changes, tool_name="rewind")
     if isinstance(payload, AgentEvent):
-        return _record(event, payload.changes, tool_name=payload.agent_type or "agent")
+        name = payload.agent_type or "agent"
+        began = started.setdefault(payload.agent_id, _Started(event.event_id))
+        return _record(event, payload.changes, tool_name=name, began_id=began.event_id)
     if not isinstance(payload, ToolLifecycle):
         return None
     call_id = payload.call_id or event.event_id
     if payload.status == "started":
-        if isinstance(payload.intent, FileChangeIntent):
-            started[call_id] = payload.intent
+        intent = payload.intent if isinstance(payload.intent, FileChangeIntent) else None
+        started[call_id] = _Started(event.event_id, intent)
         return None
     if payload.status == "requested":
         return None
-    intent = started.pop(call_id, None)
+    began_id, intent = started.pop(call_id, _Started(event.event_id))
     outcome = payload.outcome
     made = outcome.changes if outcome is not None else ()
     missed = outcome.details.get("not_covered") if outcome is not None else None
@@ -162,9 +176,9 @@ def _changes(event: Event, started: dict[str, FileChangeIntent]) -> Recorded | N
     doubtful = verdict in _DOUBTFUL and intent is not None and not made
     if doubtful and intent is not None:
         made = intent.changes
-    return _record(
-        event, made, tool_name=payload.tool_name, call_id=call_id, doubtful=doubtful, missed=missed
-    )
+    name = payload.tool_name
+    found = _record(event, made, tool_name=name, call_id=call_id, began_id=began_id, missed=missed)
+    return msgspec.structs.replace(found, doubtful=doubtful) if found is not None else None
 
 
 def _record(
@@ -172,8 +186,8 @@ def _record(
     changes: Iterable[Change],
     *,
     tool_name: str,
+    began_id: str = "",
     call_id: str = "",
-    doubtful: bool = False,
     missed: object = None,
 ) -> Recorded | None:
     placed = []
@@ -186,7 +200,9 @@ def _record(
     if not placed and not told:
         return None
     return Recorded(
-        event.event_id, event.session_id, tuple(placed), tool_name, call_id, doubtful, told
+        *(event.event_id, event.session_id, tuple(placed), tool_name, call_id),
+        not_covered=told,
+        began_id=began_id,
     )
 
 
@@ -235,40 +251,20 @@ def fold(events: Iterable[Recorded]) -> dict[bytes, Folded]:
 
     A path that is again what it was stays listed, since somebody may have changed it since.
     """
-    folded: dict[bytes, Folded] = {}
+    strands: dict[bytes, list[Strand]] = {}
     for event in events:
+        began_id = event.began_id or event.event_id
         for path, change in event.changes:
-            known = folded.get(path)
-            if known is None:
-                folded[path] = Folded(
-                    *(path, change.before, change.after, event.event_id, event.event_id),
-                    doubtful=event.doubtful,
-                )
-                continue
-            folded[path] = Folded(
-                path,
-                _with_mode(known.before, change.before),
-                change.after,
-                known.first_id,
-                event.event_id,
-                known.mixed or not _follows(known, change),
-                event.doubtful,
+            strands.setdefault(path, []).append(
+                Strand(began_id, event.event_id, change.before, change.after, event.doubtful)
             )
-    return folded
+    return {path: _folded(path, listed) for path, listed in strands.items()}
 
 
-def _with_mode(before: FileState, later: FileState) -> FileState:
-    """The state with a mode learnt later: whoever doesn't record modes doesn't change them."""
-    if before.kind != "file" or later.kind != "file" or before.mode is not None:
-        return before
-    return msgspec.structs.replace(before, mode=later.mode)
-
-
-def _follows(known: Folded, change: Change) -> bool:
-    """Whether a change began with what the agent had left."""
-    if same_content(known.after, change.before):
-        return True
-    return known.doubtful and same_content(known.before, change.before)
+def _folded(path: bytes, strands: list[Strand]) -> Folded:
+    woven = weave(strands)
+    first, last = strands[0], strands[-1]
+    return Folded(path, *woven[:2], first.event_id, last.event_id, woven.mixed, last.doubtful)
 
 
 def changes_since(
@@ -303,7 +299,3 @@ def _is_prompt(event: Event) -> bool:
 def paths_changed(reader: Lineage, blobs: BlobReader, *, root: Path | None = None) -> set[bytes]:
     """Every path that the session has ever changed."""
     return {path for event in recorded(reader, blobs, root=root) for path, _ in event.changes}
-
-
-FindOther = Callable[[set[bytes], str], dict[bytes, tuple[str, FileState]]]
-"""Who else changed paths after an event: session id and what it left, by path."""

@@ -1,9 +1,12 @@
-"""Finds what a command changed: one scan before it, one after it, and the difference.
+"""Finds what calls changed: a scan before each, one after it, and the differences, each told once.
 
 The rules kept here:
 
-- The scan from before is on disk, and the contents with it, before the command may begin; the
-  contents from after are blobs before they are named.
+- The scan from before is on disk, and the contents with it, before the call may begin; the contents
+  from after are blobs before they are named.
+- Calls may run at the same time. A difference that shows between two scans belongs to one of the calls
+  that were open then: the one that ends with the second scan, else the newest. It is due until that
+  call has recorded it, and what is on disk is the state before everything that is due.
 - Everything that isn't covered is said: what, and why. Nothing is followed, descended into or kept
   silently in part.
 - The tracker writes only into the session's own directory and the blobs.
@@ -16,34 +19,24 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple
 
 import msgspec
 
+from rewake.files.compare import Bulk, Comparer, Keeper, Store
 from rewake.files.git import Git, GitUnusableError
-from rewake.files.git_scan import GitScanner, parents_of
-from rewake.files.look import ABSENT, Entry, Limits, Looker, link_state, project_bytes
-from rewake.files.names import change, same
-from rewake.files.table import Clean, Table, TableFile
+from rewake.files.git_scan import GitScanner
+from rewake.files.look import ABSENT, Entry, Limits, Looker, project_bytes
+from rewake.files.names import change, link_target, same, same_content
+from rewake.files.table import Table, TableFile
 from rewake.files.walk import Walk
 from rewake.log.disk import Disk
 from rewake.model.content import JsonObject
 from rewake.model.events import Change, FileState
+from rewake.resume.chain import path_of
 
-# More new contents than this in one scan are made durable together, which is faster than each alone.
-_BULK_MIN: Final = 32
 _SHOWN_MAX: Final = 20
-_NO_FILE: Final = frozenset({"directory", "absent"})
-
-
-class Store(Protocol):
-    """The project's blobs."""
-
-    def put(self, data: bytes) -> str: ...
-
-    def get(self, sha256: str) -> bytes: ...
-
-    def has(self, sha256: str) -> bool: ...
+_NOT_KEPT: Final = "its content was not kept"
 
 
 class NotCovered(msgspec.Struct, frozen=True):
@@ -72,8 +65,18 @@ class Tracked(msgspec.Struct, frozen=True):
         return {"not_covered": msgspec.to_builtins(self.not_covered)}
 
 
+class _Due(NamedTuple):
+    """A path whose difference isn't recorded: which call will, and what the path was.
+
+    A `base` of None is what git has, or nothing where it has none.
+    """
+
+    call_id: str
+    base: Entry | None
+
+
 class Tracker:
-    """Tracks one project for one session. Not safe for threads; calls come one after the other.
+    """Tracks one project for one session and its sub-agents. Not safe for threads by itself.
 
     `directory` is the session's place for this; `own` is never tracked (Rewake's home); `extra` gives
     paths to watch although a scan would leave them out, because a tool has edited them.
@@ -88,7 +91,7 @@ class Tracker:
         disk: Disk,
         own: Path | None = None,
         extra: Callable[[], Iterable[bytes]] = tuple,
-        bulk: tuple[Store, Callable[[], None]] | None = None,
+        bulk: Bulk | None = None,
         limits: Limits | None = None,
         sync: bool = True,
     ) -> None:
@@ -103,51 +106,175 @@ class Tracker:
         self._find_extra = extra
         self._extra: frozenset[bytes] | None = None
         self._table: Table | None = None
+        self._open: list[str] = []
+        self._due: dict[bytes, _Due] = {}
+        # What ended calls have claimed, until their outcomes are on record.
+        self._claimed: dict[str, dict[bytes, Entry | None]] = {}
         self._git: GitScanner | None = None
         self._git_problem = ""
         self._ignored_told = False
         self._said: set[tuple[str, tuple[str, ...]]] = set()
         self._problems: dict[str, list[bytes]] = {}
 
-    # --- around a command ----------------------------------------------------------------------
+    # --- around a call -------------------------------------------------------------------------
 
-    def before(self) -> None:
+    def before(self, call_id: str) -> None:
         """Scan and keep what is there now; durable on return. Raises StorageError."""
-        known = self._table
-        if known is None:
-            known, self._extra = self._remembered()
-        self._problems = {}
-        self._table = self._scan(known, take_index=True)
-        self._file.write(self._table, self._extra or frozenset())
+        if self._open:
+            self._advance(self._open[-1], takes_over=False)
+        elif self._claimed and self._table is not None:
+            # What isn't on record yet refers to the index as it was taken then.
+            self._table = self._scan(self._table, take_index=False)
+        else:
+            known = self._table
+            if known is None:
+                known, self._extra = self._remembered()
+            self._problems = {}
+            self._table = self._scan(known, take_index=True)
+        self._write()
+        self._open.append(call_id)
 
-    def after(self, *, keep: bool = False) -> Tracked:
-        """What has changed since `before`, be it of this process or of one that died.
+    def after(self, call_id: str) -> Tracked:
+        """What the call has changed since its `before`. Raises StorageError.
 
-        The contents are blobs on return. With `keep`, what is there now is what the next `after`
-        compares with, also in another process. Raises StorageError.
+        The contents are blobs on return. Call `recorded` once the changes are on record.
         """
-        before = self._table
-        if before is None:
-            found = self._file.read()
-            if found is None:
-                return Tracked()
-            before, self._extra = found
-            if not self._prepare_git(before):
-                why = f"git can't be used: {self._git_problem}"
-                return Tracked((), (NotCovered(why, (".",), 1),))
+        if self._table is None or call_id not in self._open:
+            return Tracked()
+        after = self._advance(call_id, takes_over=True)
+        bases = {path: due.base for path, due in self._due.items() if due.call_id == call_id}
+        comparer = self._comparer()
+        changes, missing = comparer.changes(bases, _view(after, bases), after)
+        self._claimed[call_id] = bases
+        for path in bases:
+            del self._due[path]
+        self._open.remove(call_id)
+        self._note(_NOT_KEPT, missing)
+        return Tracked(tuple(changes), self._not_covered())
+
+    def recorded(self, call_id: str) -> None:
+        """What `after` or `claim` returned is durable: a recovery need not find it again."""
+        claimed = self._claimed.pop(call_id, None)
+        if claimed and (self._open or self._claimed):
+            self._write()
+
+    def expect(self, changes: Iterable[Change]) -> None:
+        """A call is going to make these changes while others run: note what those did until now."""
+        table = self._table
+        if not self._open or table is None:
+            return
+        for one in changes:
+            path = self._relative(path_of(one))
+            if path in table.entries or path in table.clean or one.before.kind == "absent":
+                continue
+            self._advance(self._open[-1], takes_over=False)
+            return
+
+    def claim(self, call_id: str, changes: Sequence[Change]) -> tuple[Change, ...]:
+        """A call has made these changes itself, and no other shall have them as its own.
+
+        Returns what open calls had changed on the same paths before; it belongs on record with them.
+        """
+        table = self._table
+        if not self._open or table is None:
+            return ()
+        comparer = self._comparer()
+        looker = Looker(Keeper(self._store, None).put, self._limits)
+        entries = dict(table.entries)
+        claimed: dict[bytes, Entry | None] = {}
+        earlier: list[Change] = []
+        for one in changes:
+            absolute = path_of(one)
+            path = self._relative(absolute)
+            due = self._due.pop(path, None)
+            base = due.base if due is not None else table.entries.get(path)
+            claimed[path] = base
+            now = looker.look(absolute)
+            # A path that no scan has found may be one that none covers.
+            if due is not None or base is not None or path in table.clean:
+                view = _view(table, {path: base})
+                was = comparer.state(path, view, comparer.keep_objects([path], view))
+                found = _with_mode_of(now, one.before)
+                if was is not None and not same(was, found):
+                    earlier.append(change(absolute, was, found))
+            if not same_content(now.state(), one.after):
+                # Somebody has changed it again already, and that is due from then on.
+                self._due[path] = _Due(self._open[-1], _entry(_with_mode_of(now, one.after)))
+            if now is ABSENT and path not in table.clean:
+                entries.pop(path, None)
+            else:
+                entries[path] = now
+        self._table = msgspec.structs.replace(table, entries=entries)
+        self._claimed[call_id] = claimed
+        return tuple(earlier)
+
+    def recover(self) -> Tracked:
+        """What has changed since the last `before` of a process that died. Raises StorageError.
+
+        What is there now is what the next `recover` compares with, also in another process.
+        """
+        found = self._file.read()
+        if found is None:
+            return Tracked()
+        before, self._extra = found
+        if not self._prepare_git(before):
+            why = f"git can't be used: {self._git_problem}"
+            return Tracked((), (NotCovered(why, (".",), 1),))
         after = self._scan(before, take_index=False)
-        self._table = after
-        changes, missing = self._compare(before, after)
-        if keep:
-            self._file.write(after, self._extra or frozenset())
-        for reason, paths in missing.items():
-            self._problems.setdefault(reason, []).extend(paths)
+        comparer = self._comparer()
+        changes, missing = comparer.changes(comparer.differing(before, after), before, after)
+        self._file.write(after, self._extra or frozenset())
+        self._note(_NOT_KEPT, missing)
         return Tracked(tuple(changes), self._not_covered())
 
     def watch(self, paths: Iterable[bytes]) -> None:
         """Watch these absolute paths from now on, whatever git ignores."""
         if self._extra is not None:
             self._extra = self._extra.union(self._relative(path) for path in paths)
+
+    # --- what is due ---------------------------------------------------------------------------
+
+    def _advance(self, call_id: str, *, takes_over: bool) -> Table:
+        """Scan while calls are open: what differs since the last scan is due by `call_id`.
+
+        What is due by another call stays its own, unless the call `takes_over` what it finds changed
+        again: it is recorded first, and a path's changes must be in the order in which they were made.
+        """
+        before = self._table or Table()
+        after = self._scan(before, take_index=False)
+        comparer = self._comparer()
+        paths = comparer.differing(before, after)
+        comparer.keep_objects(paths, before)
+        for path in paths:
+            due = self._due.get(path)
+            if due is None:
+                self._due[path] = _Due(call_id, before.entries.get(path))
+            elif takes_over:
+                self._due[path] = _Due(call_id, due.base)
+        self._table = after
+        return after
+
+    def _write(self) -> None:
+        """The newest table with everything as it was that isn't on record; durable on return."""
+        table = self._table or Table()
+        unrecorded: dict[bytes, Entry | None] = {}
+        for claimed in self._claimed.values():
+            for path, base in claimed.items():
+                unrecorded.setdefault(path, base)
+        for path, due in self._due.items():
+            unrecorded.setdefault(path, due.base)
+        if unrecorded:
+            entries = dict(table.entries)
+            for path, base in unrecorded.items():
+                if base is None:
+                    entries.pop(path, None)
+                else:
+                    entries[path] = base
+            table = msgspec.structs.replace(table, entries=entries)
+        self._file.write(table, self._extra or frozenset())
+
+    def _comparer(self) -> Comparer:
+        return Comparer(self._root, self._store, self._bulk, self._limits, self._git)
 
     def _remembered(self) -> tuple[Table, frozenset[bytes]]:
         """What an earlier process of this session knew, as far as its contents are still kept."""
@@ -170,14 +297,14 @@ class Tracker:
     # --- scanning ------------------------------------------------------------------------------
 
     def _scan(self, known: Table, *, take_index: bool) -> Table:
-        keeper = _Keeper(self._store, self._bulk)
+        keeper = Keeper(self._store, self._bulk)
         looker = Looker(keeper.put, self._limits)
         table = self._scan_git(looker, known, take_index=take_index)
         if table is None:
             table = self._scan_tree(looker, known)
         keeper.finish()
         for reason, paths in looker.problems.items():
-            self._problems.setdefault(reason, []).extend(paths)
+            self._note(reason, paths)
         return table
 
     def _scan_git(self, looker: Looker, known: Table, *, take_index: bool) -> Table | None:
@@ -238,103 +365,11 @@ class Tracker:
             self._problems[f"more than {self._limits.files_max} files"] = [b"."]
         return Table("plain", walk.entries)
 
-    # --- comparing -----------------------------------------------------------------------------
-
-    def _compare(self, before: Table, after: Table) -> tuple[list[Change], dict[str, list[bytes]]]:
-        known = before.entries
-        paths = [path for path, entry in after.entries.items() if known.get(path) is not entry]
-        paths.extend(known.keys() - after.entries.keys())
-        candidates = [path for path in sorted(paths) if self._may_differ(path, before, after)]
-        candidates = _certain(candidates, before, after)
-        objects = self._objects(candidates, before)
-        changes: list[Change] = []
-        missing: dict[str, list[bytes]] = {}
-        for path in candidates:
-            old = self._state(path, before, objects)
-            new = self._state(path, after, objects)
-            if old is None or new is None:
-                missing.setdefault("its content was not kept", []).append(path)
-            elif not same(old, new):
-                absolute = path if path.startswith(b"/") else self._root + b"/" + path
-                changes.append(change(absolute, old, new))
-        return changes, missing
-
-    def _may_differ(self, path: bytes, before: Table, after: Table) -> bool:
-        old, new = before.entries.get(path), after.entries.get(path)
-        if old is None and path in before.clean:
-            clean = before.clean[path]
-            if new is None:
-                return False
-            return not (new.oid == clean.oid and new.stat[0] == clean.mode)
-        old, new = old or ABSENT, new or ABSENT
-        if old.kind != new.kind:
-            return not (new.kind == "directory" and self._is_opaque(path, after))
-        if old.kind == "directory":
-            return stat.S_IMODE(old.stat[0]) != stat.S_IMODE(new.stat[0])
-        if not old.covered or not new.covered:
-            return old.stat != new.stat
-        return (old.sha256, old.target) != (new.sha256, new.target) or (
-            old.kind == "file" and old.stat[0] != new.stat[0]
-        )
-
-    def _is_opaque(self, path: bytes, after: Table) -> bool:
-        """Whether a new directory holds only what git ignores: nothing of it is covered."""
-        if after.kind == "plain":
-            return False
-        prefix = path + b"/"
-        if any(other.startswith(prefix) for other in after.entries):
-            return False
-        try:
-            with os.scandir(self._root + b"/" + path) as listing:
-                return next(listing, None) is not None
-        except OSError:
-            return False
-
-    def _objects(self, paths: Sequence[bytes], before: Table) -> dict[str, bytes]:
-        """The git objects that paths had before, kept as blobs now: git may prune them any time."""
-        if self._git is None:
-            return {}
-        wanted = set()
-        for path in paths:
-            entry = before.entries.get(path)
-            if entry is None and path in before.clean:
-                wanted.add(before.clean[path].oid)
-            elif entry is not None and entry.oid:
-                wanted.add(entry.oid)
-        try:
-            objects = self._git.git.objects(wanted, self._limits.file_bytes_max)
-        except GitUnusableError:
-            return {}  # each of them is then reported as not kept
-        keeper = _Keeper(self._store, self._bulk)
-        for data in objects.values():
-            keeper.put(data)
-        keeper.finish()
-        return objects
-
-    def _state(self, path: bytes, table: Table, objects: dict[str, bytes]) -> FileState | None:
-        """The state in a table; None where its content can't be brought back."""
-        entry = table.entries.get(path)
-        if entry is None:
-            clean = table.clean.get(path)
-            return FileState() if clean is None else _clean_state(clean, objects)
-        if entry.kind == "directory":
-            return FileState("directory", mode=stat.S_IMODE(entry.stat[0]))
-        if not entry.covered:
-            return None
-        if entry.oid and not self._is_kept(entry, objects):
-            return None
-        return entry.state()
-
-    def _is_kept(self, entry: Entry, objects: dict[str, bytes]) -> bool:
-        """Whether a content that only git had is a blob; the file itself has it if it is unchanged."""
-        if entry.oid in objects or self._store.has(entry.sha256 or ""):
-            return True
-        if self._git is None:
-            return False
-        found = self._git.git.objects([entry.oid], self._limits.file_bytes_max)
-        for data in found.values():
-            self._store.put(data)
-        return bool(found)
+    def _note(self, reason: str, paths: Iterable[bytes]) -> None:
+        """Paths that aren't covered; both scans of a call may find the same ones."""
+        noted = list(dict.fromkeys([*self._problems.get(reason, ()), *paths]))
+        if noted:
+            self._problems[reason] = noted
 
     def _not_covered(self) -> tuple[NotCovered, ...]:
         """What hasn't been said before in this session."""
@@ -349,55 +384,22 @@ class Tracker:
         return tuple(told)
 
 
-def _certain(paths: list[bytes], before: Table, after: Table) -> list[bytes]:
-    """Without new directories in places that the scan before hadn't listed: they may be old."""
-    if after.kind == "plain":
-        return paths
-    new = {
-        path
-        for path in paths
-        if after.entry(path).kind == "directory" and before.entry(path).kind == "absent"
-    }
-    if not new:
-        return paths
-    there = [path for path, entry in before.entries.items() if entry.kind not in _NO_FILE]
-    listed = parents_of([*before.clean, *there]) | {b""}
-    unsure: set[bytes] = set()
-    for path in sorted(new):
-        parent = path.rpartition(b"/")[0]
-        if parent in unsure or (parent not in new and parent not in listed):
-            unsure.add(path)
-    return [path for path in paths if path not in unsure]
+def _view(table: Table, bases: dict[bytes, Entry | None]) -> Table:
+    """The table in which only these paths have entries, those given."""
+    entries = {path: base for path, base in bases.items() if base is not None}
+    return msgspec.structs.replace(table, entries=entries)
 
 
-def _clean_state(clean: Clean, objects: dict[str, bytes]) -> FileState | None:
-    import hashlib
-
-    data = objects.get(clean.oid)
-    # Another size means that git had converted the file after all: the object isn't what was there.
-    if data is None or len(data) != clean.size:
-        return None
-    if stat.S_ISLNK(clean.mode):
-        return link_state(data)
-    return FileState("file", hashlib.sha256(data).hexdigest(), len(data), stat.S_IMODE(clean.mode))
+def _with_mode_of(now: Entry, state: FileState) -> FileState:
+    """A state of a file with a mode: whoever doesn't record modes doesn't change them."""
+    if state.kind != "file" or state.mode is not None or now.kind != "file":
+        return state
+    return msgspec.structs.replace(state, mode=stat.S_IMODE(now.stat[0]))
 
 
-class _Keeper:
-    """Keeps the contents of one scan; many at once are made durable together at its end."""
-
-    def __init__(self, store: Store, bulk: tuple[Store, Callable[[], None]] | None) -> None:
-        self._store = store
-        self._bulk = bulk
-        self._count = 0
-
-    def put(self, data: bytes) -> None:
-        self._count += 1
-        if self._bulk is not None and self._count > _BULK_MIN:
-            self._bulk[0].put(data)
-        else:
-            self._store.put(data)
-
-    def finish(self) -> None:
-        """On return everything is as durable as the store makes it."""
-        if self._bulk is not None and self._count > _BULK_MIN:
-            self._bulk[1]()
+def _entry(state: FileState) -> Entry:
+    """An entry for what a call says that it left, in whose place something else is already."""
+    kinds = {"file": stat.S_IFREG, "symlink": stat.S_IFLNK, "directory": stat.S_IFDIR, "absent": 0}
+    target = link_target(state) if state.kind == "symlink" else b""
+    found = (kinds[state.kind] | (state.mode or 0), state.size, 0, 0, 0)
+    return Entry(state.kind, found, settled=False, sha256=state.sha256, target=target)

@@ -3,11 +3,13 @@
 The rule kept here: `started` with its intent is durable before the body runs, and the outcome is
 durable when `complete` or `fail` returns. An exception inside the body is settled at once by the
 evidence that a resume would use; KeyboardInterrupt, CancelledError, SystemExit and a dead process
-leave the call started, for the next resume to settle.
+leave the call started, for the next resume to settle. What one thread does to an action, another one
+waits for: a program that is cancelled while a worker thread records can still settle the call.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,9 +25,11 @@ from rewake.model.events import (
     FileChangeIntent,
     FileState,
     Intent,
+    OtherIntent,
     Outcome,
     ReadOnlyIntent,
     Result,
+    ShellIntent,
     ToolLifecycle,
 )
 from rewake.resume.evidence import Settlement
@@ -71,36 +75,44 @@ class Action:
     state: Literal["new", "requested", "started", "ended"] = "new"
     settlement: Settlement | None = None
     _intent: Intent | None = field(default=None, repr=False)
+    _mutex: threading.RLock = field(default_factory=threading.RLock, repr=False, compare=False)
 
     def request(self) -> str:
         """Record that the call was asked for; returns `call_id`. Durable with the next barrier."""
-        if self.state == "new":
-            # Two actions with one provider id must not take the same place, from any thread.
-            with self.session.recorder.held():
-                if self.message_id is None:
-                    self.message_id, self.index = self.session.place_of(self)
-                arguments = self.arguments if self.message_id is None else None
-                event = self.session.record(self._phase("requested", arguments=arguments))
-            self.call_id = event.event_id
-            self.state = "requested"
-        return self.call_id
+        with self._mutex:
+            if self.state == "new":
+                # Two actions with one provider id must not take the same place, from any thread.
+                with self.session.recorder.held():
+                    if self.message_id is None:
+                        self.message_id, self.index = self.session.place_of(self)
+                    arguments = self.arguments if self.message_id is None else None
+                    event = self.session.record(self._phase("requested", arguments=arguments))
+                self.call_id = event.event_id
+                self.state = "requested"
+            return self.call_id
 
     def start(self) -> None:
-        """Record the intent. It is durable on return, unless the call only reads."""
-        self.request()
-        if self.state != "requested":
-            raise UsageError(
-                f"The call {self.call_id} was started before.",
-                remedy="Make a new action for each call.",
+        """Record the intent. It is durable on return, unless the call only reads.
+
+        May wait for two scans of the project and for the disk: call it from a worker thread where
+        there is an event loop.
+        """
+        with self._mutex:
+            self.request()
+            if self.state != "requested":
+                raise UsageError(
+                    f"The call {self.call_id} was started before.",
+                    remedy="Make a new action for each call.",
+                )
+            intent = self.session.frozen_intent(self.intent)
+            self._intent = intent
+            self._prepare_tracking(intent)
+            # A call that only reads can be repeated at will, so its intent needs no own sync.
+            self.session.record(
+                self._phase("started", intent=intent),
+                barrier=not isinstance(intent, ReadOnlyIntent),
             )
-        intent = self.session.frozen_intent(self.intent)
-        self._intent = intent
-        self._prepare_tracking(intent)
-        # A call that only reads can be repeated at will, so its intent needs no sync of its own.
-        self.session.record(
-            self._phase("started", intent=intent), barrier=not isinstance(intent, ReadOnlyIntent)
-        )
-        self.state = "started"
+            self.state = "started"
 
     def complete(self, result: ResultLike = None, *, outcome: Outcome | None = None) -> None:
         """Record that the call did what it should. Durable on return, unless it only read.
@@ -116,46 +128,70 @@ class Action:
 
     def settle(self, error: BaseException) -> Settlement:
         """Settle the call by evidence after `error` inside it; the verdict is durable on return."""
-        settlement = self.session.settle_action(self, self._intent, error)
-        self.session.record(
-            self._phase(
-                "resolved",
-                outcome=settlement.outcome,
-                result=settlement.result,
-                resolution=settlement.resolution,
-            ),
-            barrier=True,
-        )
-        self.settlement = settlement
-        self.state = "ended"
-        return settlement
+        with self._mutex:
+            settlement = self.session.settle_action(self, self._intent, error)
+            self.session.record(
+                self._phase(
+                    "resolved",
+                    outcome=settlement.outcome,
+                    result=settlement.result,
+                    resolution=settlement.resolution,
+                ),
+                barrier=True,
+            )
+            self.settlement = settlement
+            self._has_ended()
+            return settlement
+
+    def cut_short(self, error: BaseException, told: str) -> Settlement | None:
+        """End whatever of the call is still open; nothing of it may still be running.
+
+        A call that had started is settled after `error`; one that hadn't is recorded as failed with
+        `told`. Durable on return. None where no settlement was needed.
+        """
+        with self._mutex:
+            if self.state == "started":
+                return self.settle(error)
+            if self.state == "requested":
+                self.fail(told)
+            return None
 
     def _end(
         self, status: Literal["completed", "failed"], result: Result, outcome: Outcome | None
     ) -> None:
-        self.request()
-        if self.state == "ended":
-            raise UsageError(
-                f"The call {self.call_id} has ended already.",
-                remedy="Call complete or fail once.",
-            )
-        only_reads = self._intent is None or isinstance(self._intent, ReadOnlyIntent)
-        outcome = self._with_changes(outcome)
-        phase = self._phase(status, outcome=outcome, result=result)
-        self.session.record(phase, barrier=not only_reads)
+        with self._mutex:
+            self.request()
+            if self.state == "ended":
+                raise UsageError(
+                    f"The call {self.call_id} has ended already.",
+                    remedy="Call complete or fail once.",
+                )
+            only_reads = self._intent is None or isinstance(self._intent, ReadOnlyIntent)
+            outcome = self._with_changes(outcome)
+            phase = self._phase(status, outcome=outcome, result=result)
+            self.session.record(phase, barrier=not only_reads)
+            self._has_ended()
+
+    def _has_ended(self) -> None:
+        tracker, was = self.session.tracker, self.state
         self.state = "ended"
+        if tracker is not None and was == "started":
+            tracker.recorded(self.call_id)
 
     @property
     def is_tracked(self) -> bool:
-        """Whether the call may change files that its intent doesn't name."""
-        return not isinstance(self._intent, ReadOnlyIntent | FileChangeIntent | None)
+        """Whether the call may change files that its intent doesn't name.
+
+        A sub-agent's own calls are tracked, so that the call which began it needn't be.
+        """
+        return isinstance(self._intent, ShellIntent | OtherIntent)
 
     def _prepare_tracking(self, intent: Intent) -> None:
         tracker = self.session.tracker
         if tracker is None:
             return
         if self.is_tracked:
-            tracker.before()
+            tracker.before(self.call_id)
         elif isinstance(intent, FileChangeIntent):
             tracker.expect(self.call_id, intent.changes)
 
@@ -164,8 +200,8 @@ class Action:
         if tracker is None or self.state != "started":
             return outcome
         if self.is_tracked:
-            return tracker.after(outcome or Outcome())
-        return tracker.made(outcome) if outcome is not None else None
+            return tracker.after(self.call_id, outcome or Outcome())
+        return tracker.made(self.call_id, outcome) if outcome is not None else None
 
     def _intended_outcome(self) -> Outcome | None:
         if isinstance(self._intent, FileChangeIntent):
@@ -216,7 +252,20 @@ class Action:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.__exit__(kind, error, trace)
+        await exit_in_thread(self, error)
+
+
+async def exit_in_thread(action: Action, error: BaseException | None) -> None:
+    """Leave `async with`: what is still to be recorded is, without holding up the event loop.
+
+    A call that is cancelled stays started, and nothing is waited for.
+    """
+    import anyio.to_thread  # most sessions are not async
+
+    if action.state == "ended" or not (error is None or isinstance(error, Exception)):
+        return
+    with anyio.CancelScope(shield=True):
+        await anyio.to_thread.run_sync(lambda: action.__exit__(None, error, None))
 
 
 def as_result(value: ResultLike) -> Result:

@@ -66,20 +66,24 @@ class Blobs(Protocol):
 
 
 class FileTracker(Protocol):
-    """Finds what calls do to files (`rewake.files`); calls come one after the other.
+    """Finds what calls do to files (`rewake.files`); calls may run at the same time, in any thread.
 
     `before` and `after` stand around a call that may change anything: what was there before is
     durable when `before` returns, and `after` returns the outcome with what was changed added to it.
-    `expect` is told of a call that says what it will change, `made` of what it did change.
+    `expect` is told of a call that says what it will change, `made` of what it did change; and
+    `recorded` of either, once its outcome is on record. One tracker may serve a session and those of
+    its sub-agents, whose call ids differ.
     """
 
-    def before(self) -> None: ...
+    def before(self, call_id: str) -> None: ...
 
-    def after(self, outcome: Outcome) -> Outcome: ...
+    def after(self, call_id: str, outcome: Outcome) -> Outcome: ...
 
     def expect(self, call_id: str, changes: Sequence[Change]) -> None: ...
 
-    def made(self, outcome: Outcome) -> Outcome: ...
+    def made(self, call_id: str, outcome: Outcome) -> Outcome: ...
+
+    def recorded(self, call_id: str) -> None: ...
 
 
 class Growing(Protocol):
@@ -477,9 +481,9 @@ class Session:
         if self.tracker is None:
             return settlement
         if action.is_tracked:
-            outcome = self.tracker.after(settlement.outcome)
+            outcome = self.tracker.after(action.call_id, settlement.outcome)
         else:
-            outcome = self.tracker.made(settlement.outcome)
+            outcome = self.tracker.made(action.call_id, settlement.outcome)
         return msgspec.structs.replace(settlement, outcome=outcome)
 
     # --- reading -----------------------------------------------------------------------------

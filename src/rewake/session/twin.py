@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from rewake.model.content import ContentBlock, JsonObject, ToolCall, Usage
 from rewake.model.events import Message, Outcome, StopReason
-from rewake.session.action import Action, IntentLike, ResultLike
+from rewake.session.action import Action, IntentLike, ResultLike, exit_in_thread
 from rewake.session.core import Session
 from rewake.state.view import ViewMessage
 
@@ -175,8 +175,7 @@ class AsyncAction:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # Not in a thread: a cancelled task must get out, and most exits have nothing left to record.
-        self.sync.__exit__(kind, error, trace)
+        await exit_in_thread(self.sync, error)
 
 
 async def _in_thread(call: Callable[[], _T]) -> _T:
