@@ -12,6 +12,7 @@ import os
 import random
 import shutil
 import stat
+import statistics
 import subprocess
 import sys
 import time
@@ -31,6 +32,7 @@ from benchmarks.harness import (
     median_of,
     rows,
     say,
+    seconds,
     setting,
 )
 
@@ -78,12 +80,10 @@ def _scans(directory: Path, files: int, rounds: int) -> list[Figure]:
         os.utime(path, (1e9, 1e9))
     time.sleep(_SETTLED_S)
     say(f"scanning {files} files without git")
-    plain = _tracker(root, directory / "plain")
-    began = time.perf_counter()
-    plain.before()
-    first = time.perf_counter() - began
-    plain.after()
-    before, after, bare = median_of((plain.before, plain.after, partial(_bare, root)), rounds)
+    plain = _Calls(_tracker(root, directory / "plain"))
+    plain.call()
+    first = plain.before_s.pop()
+    before, after, bare = plain.beside(partial(_bare, root), rounds)
     figures = [
         Figure("first scan without git (copies every file)", first * _MS, "ms"),
         _compared("scan before a command, no git", before, bare, "bare scandir and stat", 1.5),
@@ -94,19 +94,36 @@ def _scans(directory: Path, files: int, rounds: int) -> list[Figure]:
     _git(root, "commit", "-q", "-m", "all")
     time.sleep(_SETTLED_S)
     say(f"scanning {files} files with git")
-    tracked = _tracker(root, directory / "git")
-    began = time.perf_counter()
-    tracked.before()
-    first = time.perf_counter() - began
-    tracked.after()
-    status = partial(_git, root, "status", "--porcelain")
-    before, after, git = median_of((tracked.before, tracked.after, status), rounds)
+    tracked = _Calls(_tracker(root, directory / "git"))
+    tracked.call()
+    first = tracked.before_s.pop()
+    before, after, git = tracked.beside(partial(_git, root, "status", "--porcelain"), rounds)
     return [
         *figures,
         Figure("first scan with git", first * _MS, "ms"),
         _compared("scan before a command, git", before, git, "git status", 1.2),
         _compared("scan after a command, git", after, git, "git status", 1.2),
     ]
+
+
+class _Calls:
+    """Calls that change nothing, and how long the scans around them took."""
+
+    def __init__(self, tracker: Tracker) -> None:
+        self._tracker = tracker
+        self.before_s: list[float] = []
+        self.after_s: list[float] = []
+
+    def call(self) -> None:
+        """One call, by itself."""
+        self.before_s.append(seconds(partial(self._tracker.before, "call")))
+        self.after_s.append(seconds(partial(self._tracker.after, "call")))
+
+    def beside(self, other: Callable[[], object], rounds: int) -> tuple[float, float, float]:
+        """The medians of both scans and of other work, in turns."""
+        _, others = interleaved((self.call, other), rounds)
+        middle = statistics.median
+        return middle(self.before_s[-rounds:]), middle(self.after_s[-rounds:]), middle(others)
 
 
 def _compared(name: str, taken: float, other: float, what: str, limit: float) -> Figure:
