@@ -66,6 +66,12 @@ class SessionBusyError(RewakeError):
         self.session_id = session_id
 
 
+class BusyError(RewakeError):
+    """Another process has been changing the same thing for longer than it is worth waiting."""
+
+    exit_code = ExitCode.BUSY
+
+
 class LockUnsupportedError(RewakeError):
     """The file system has no working `flock`; Rewake never falls back to a weaker lock."""
 
@@ -164,9 +170,32 @@ class UncertainError(RewakeError):
 
 
 class SettingsError(RewakeError):
-    """A settings file or key that can't be used; names the file, the key and what was expected."""
+    """A settings file or key that can't be used; names the file, the key and what was expected.
+
+    `line` and `column` count from 1 and are 0 where there is no file or no place in it.
+    """
 
     exit_code = ExitCode.SETTINGS
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        remedy: str = "",
+        file: str = "",
+        line: int = 0,
+        column: int = 0,
+        key: str = "",
+        expected: str = "",
+        found: str = "",
+    ) -> None:
+        super().__init__(message, remedy=remedy)
+        self.file = file
+        self.line = line
+        self.column = column
+        self.key = key
+        self.expected = expected
+        self.found = found
 
 
 class CatalogueUnusableError(RewakeError):

@@ -338,6 +338,8 @@ def _choices(values: Values) -> AgentChoices:
         resume_at=resume_at,
         with_files=with_files,
         demo_project=values.path("demo_project"),
+        setting_sources=values.text("setting_sources"),
+        settings=values.text("settings"),
     )
 
 

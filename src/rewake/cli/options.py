@@ -21,7 +21,9 @@ class AgentChoices:
 
     `resume` is an id, the beginning of one, a title or `newest`. `max_cost` is US dollars.
     `demo_project` narrows the tools to the one place of the demo's project (see `demo`). What the
-    run before of a resumed session had is in `model_before` and `mode_before`.
+    run before of a resumed session had is in `model_before` and `mode_before`. `setting_sources` and
+    `settings` are as their options say; `interactive` says that somebody sits at a prompt, so that a
+    settings file that can't be used is left out instead of ending it.
     """
 
     cwd: Path | None = None
@@ -40,3 +42,6 @@ class AgentChoices:
     demo_project: Path | None = None
     model_before: str | None = None
     mode_before: str | None = None
+    setting_sources: str | None = None
+    settings: str | None = None
+    interactive: bool = False

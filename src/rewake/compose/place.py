@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +28,14 @@ NEWEST: Final = "newest"
 """`open_session(resume=NEWEST)`: the newest session of the project."""
 
 
+MANAGED: Final = (
+    Path("/Library/Application Support/Rewake")
+    if sys.platform == "darwin"
+    else Path("/etc/rewake")
+)
+"""Where an administrator puts settings that nobody overrides."""
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where sessions are kept and whose they are: a home, a project, and the real world's ports."""
@@ -36,6 +45,7 @@ class Place:
     disk: Disk = field(default_factory=Disk)
     clock_ns: Callable[[], int] = time.time_ns
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    managed: Path = MANAGED
 
     @property
     def layout(self) -> Layout:
@@ -82,7 +92,7 @@ def place(
             f"{chosen} can't hold sessions: it is no directory.",
             remedy="Set REWAKE_HOME to a directory, or leave it unset.",
         )
-    return Place(chosen, project_root(Path(project)), environ=environ)
+    return Place(chosen, project_root(Path(project)), environ=environ, managed=MANAGED)
 
 
 def _is_no_directory(home: Path) -> bool:

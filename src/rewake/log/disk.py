@@ -18,6 +18,7 @@ import errno
 import fcntl
 import os
 import signal
+import stat
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -146,6 +147,13 @@ def _sync_file_system(descriptor: int) -> bool:
     return True
 
 
+def _make_like(descriptor: int, like: os.stat_result) -> None:
+    mine = os.fstat(descriptor)
+    if (mine.st_uid, mine.st_gid) != (like.st_uid, like.st_gid):
+        os.fchown(descriptor, like.st_uid, like.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(like.st_mode))  # after it: a new owner takes bits away
+
+
 # --- the disk --------------------------------------------------------------------------------
 
 
@@ -160,6 +168,10 @@ class Disk:
     def open_lock(self, path: Path) -> int:
         """A descriptor for `flock` and for a few bytes about the holder. Creates the file."""
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+
+    def open_directory(self, path: Path) -> int:
+        """A descriptor for `flock` on a directory, which leaves nothing behind in it."""
+        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def write(self, descriptor: int, data: bytes) -> int:
         """One `write(2)`; the count of bytes taken, which the caller must compare."""
@@ -216,6 +228,10 @@ class Disk:
         """`flock`, so that a test can stand in for a file system without it."""
         fcntl.flock(descriptor, operation)
 
+    def remove(self, path: Path) -> None:
+        """Remove a file; one that isn't there is fine."""
+        path.unlink(missing_ok=True)
+
     def rename(self, source: Path, target: Path) -> None:
         """Put `source` in the place of `target`, atomically."""
         source.replace(target)
@@ -241,16 +257,22 @@ class Disk:
             self.sync_directory(path.parent)
 
     def write_atomic(
-        self, path: Path, data: bytes, mode: int = FILE_MODE, *, sync: bool = True
+        self,
+        path: Path,
+        data: bytes,
+        mode: int = FILE_MODE,
+        *,
+        sync: bool = True,
+        like: os.stat_result | None = None,
     ) -> None:
         """Put `data` at `path`: all of it or, if anything fails, what was there before.
 
-        With `sync`, the file and its directory entry are durable when this returns. Raises
-        StorageError.
+        With `sync`, the file and its directory entry are durable when this returns. With `like`, it
+        has that owner, group and mode. Raises StorageError.
         """
         temporary = path.parent / f".{path.name}.{os.urandom(8).hex()}{_TEMPORARY_SUFFIX}"
         try:
-            self._write_new(temporary, data, mode, sync=sync)
+            self._write_new(temporary, data, mode, sync=sync, like=like)
             crash_point("before_rename")
             self.rename(temporary, path)
             crash_point("after_rename")
@@ -263,9 +285,13 @@ class Disk:
             with contextlib.suppress(OSError):
                 temporary.unlink()
 
-    def _write_new(self, path: Path, data: bytes, mode: int, *, sync: bool) -> None:
+    def _write_new(
+        self, path: Path, data: bytes, mode: int, *, sync: bool, like: os.stat_result | None
+    ) -> None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
         try:
+            if like is not None:
+                _make_like(descriptor, like)
             written = self.write(descriptor, data) if data else 0
             if written != len(data):
                 raise short_write_error(path, written, len(data))

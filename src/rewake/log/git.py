@@ -121,8 +121,49 @@ def has_commit(root: Path, commit: str) -> bool:
 
 
 def is_tracked(root: Path, path: Path) -> bool:
-    """Whether the repository at `root` has `path` in its index; False where there is none."""
-    return bool(_git(root, "ls-files", "--", os.fspath(path)))
+    """Whether `path` came with the repository at `root`: it, what it leads to, or a link on the way.
+
+    False where there is no repository, true in doubt. Asks git only where the index can't be read here.
+    """
+    common = _git_directory(root)
+    if common is None:
+        return False
+    names = _names_in(root, path)
+    index = _bytes(common / "index")
+    if index is None:
+        return (common / "index").exists()
+    if _is_plain_index(index):
+        lowered = index.lower()
+        return any(_has_entry(lowered, os.fsencode(name).lower()) for name in names)
+    specs = [f":(top,icase,literal){name}" for name in names]
+    listed = _git(root, "ls-files", "-z", "--", *specs)
+    return True if listed is None else bool(listed) or not _git(root, "rev-parse", "--git-dir")
+
+
+def _names_in(root: Path, path: Path) -> list[str]:
+    """Every name under `root` by which a repository could have brought along what is at `path`."""
+    real_root, found = root.resolve(), []
+    for place, base in ((path, root), (path.resolve(), real_root)):
+        if place.is_relative_to(base):
+            relative = place.relative_to(base)
+            found += [str(relative), *(str(parent) for parent in relative.parents[:-1])]
+    return list(dict.fromkeys(found))
+
+
+def _is_plain_index(index: bytes) -> bool:
+    """Whether every path stands in it as a whole: no compressed, split or sparse one."""
+    version = int.from_bytes(index[4:8], "big")
+    is_known = index.startswith(b"DIRC") and version in {2, 3}
+    return is_known and b"link" not in index and b"sdir" not in index
+
+
+def _has_entry(index: bytes, name: bytes) -> bool:
+    at = index.find(name + b"\0")
+    while at > 0:
+        if index[at - 1 : at] != b"/":
+            return True
+        at = index.find(name + b"\0", at + 1)
+    return False
 
 
 def environment() -> dict[str, str]:
@@ -172,8 +213,13 @@ def _common_directory(root: Path) -> Path | None:
 
 
 def _read(path: Path) -> str | None:
+    data = _bytes(path, _FILE_BYTES_MAX)
+    return None if data is None else os.fsdecode(data)
+
+
+def _bytes(path: Path, limit: int = -1) -> bytes | None:
     try:
         with path.open("rb") as file:
-            return os.fsdecode(file.read(_FILE_BYTES_MAX))
+            return file.read(limit)
     except OSError:
         return None

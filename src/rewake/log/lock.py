@@ -24,15 +24,20 @@ from typing import Final, Self
 
 import msgspec
 
-from rewake.errors import LockUnsupportedError, SessionBusyError
+from rewake.errors import BusyError, LockUnsupportedError, SessionBusyError
 from rewake.log.disk import Disk, storage_error
 from rewake.log.forking import give_up_in_forked_children
 
-_UNSUPPORTED: Final = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP})
+_UNSUPPORTED: Final = frozenset(
+    {errno.EBADF, errno.EISDIR, errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP}
+)
 _BOOT_ID_PATH: Final = Path("/proc/sys/kernel/random/boot_id")
 # Someone who only asks who holds the lock takes it for microseconds; don't mistake them for a writer.
 _BUSY_ATTEMPTS: Final = 5
 _BUSY_PAUSE_S: Final = 0.01
+# A directory is held for one write with its syncs; on a slow disk under load that is a second or two.
+_WAITING_ATTEMPTS: Final = 3_000
+_WAITING_PAUSE_S: Final = 0.005
 BUSY_REMEDY: Final = "End that process, fork the session, or only look at it."
 
 
@@ -157,6 +162,56 @@ class SessionLock:
         )
 
 
+class DirectoryLock:
+    """Held while something in a directory is changed; waits for others, who hold it for moments.
+
+    Raises BusyError when that takes too long, LockUnsupportedError where the file system can't lock a directory, StorageError where it can't be opened.
+    """
+
+    def __init__(self, directory: Path, disk: Disk) -> None:
+        self._directory = directory
+        self._disk = disk
+        self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        for _ in range(_WAITING_ATTEMPTS):
+            self._descriptor = self._open()
+            if self._try() and _is_still_at(self._directory, self._descriptor):
+                return self
+            self._close()
+            time.sleep(_WAITING_PAUSE_S)
+        raise BusyError(
+            f"Another process has been changing something in {self._directory} for long.",
+            remedy="Try again; if that goes on, look for a process that hangs.",
+        )
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._close()
+
+    def _open(self) -> int:
+        try:
+            return self._disk.open_directory(self._directory)
+        except OSError as error:
+            raise storage_error(error, self._directory, "open") from error
+
+    def _try(self) -> bool:
+        try:
+            return _try_lock(self._disk, self._directory, self._descriptor, fcntl.LOCK_EX)
+        except BaseException:
+            self._close()
+            raise
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            self._disk.close(descriptor)
+
+
 def holder(path: Path, disk: Disk) -> Holder | None:
     """Who holds the lock right now, or None. Never waits, creates nothing.
 
@@ -185,8 +240,8 @@ def _try_lock(disk: Disk, path: Path, descriptor: int, kind: int) -> bool:
         if error.errno in _UNSUPPORTED:
             raise LockUnsupportedError(
                 f"The file system of {path} can't lock files ({error.strerror}), so two processes"
-                " could write one session.",
-                remedy="Set REWAKE_HOME to a directory on a local disk.",
+                " could write the same thing at once.",
+                remedy="Use a directory on a local disk; REWAKE_HOME says where sessions are kept.",
             ) from error
         raise storage_error(error, path, "lock") from error
     return True

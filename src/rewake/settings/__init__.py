@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rewake.settings.load import load_settings, settings_files
+from rewake.settings.load import Loaded, Places, load, load_settings
 from rewake.settings.schema import Permissions, Settings
 
-__all__ = ["Permissions", "Settings", "load_settings", "settings_files"]
+__all__ = ["Loaded", "Permissions", "Places", "Settings", "load", "load_settings"]

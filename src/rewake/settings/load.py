@@ -1,145 +1,314 @@
-"""Settings from three files, later ones over earlier ones: user, project, local.
+"""Settings from all sources as one value, with what was left out and why.
 
 The rules kept here:
 
-- A key that this version doesn't know is left alone, so that one file serves several versions.
-- Lists of permission rules add up; everything else is overridden by the nearer file.
-- An error names the file and the key. Nothing is guessed and nothing is written.
-- A project's shared file comes with a clone, so it can't switch permissions off; nor can a local file
-  that somebody has put under version control.
+- managed > command line > local > project > user. How each key combines stands in `keys.py`.
+- What comes with a project never widens what runs before the user trusts it (`trust.py`), and never
+  switches permissions off at all. What it forbids always counts.
+- A source that can't be used is an error. Where the user sits at a terminal it may be left out
+  instead; since rules that deny may have been in it, then everything is asked and nothing is widened.
+- An administrator's file that can't be used is always an error.
+- Nothing is written here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from rewake.errors import SettingsError
 from rewake.log.git import is_tracked
-from rewake.model.content import JsonObject
+from rewake.settings.check import lookup
+from rewake.settings.keys import KEYS, Key
+from rewake.settings.migrations import CURRENT
 from rewake.settings.schema import Settings
+from rewake.settings.source import RISING, Source, SourceName, given, parsed, read_source
+from rewake.settings.spots import dotted
+from rewake.settings.trust import content_hash, narrows, read_answers, widening
 
-FILE_NAME: Final = "settings.json"
-LOCAL_FILE_NAME: Final = "settings.local.json"
-_FILE_BYTES_MAX: Final = 1 << 20
-_LISTS: Final = ("allow", "deny", "additional_directories")
-
-
-_POSITIVE: Final = ("max_steps", "max_cost_usd", "compact_at_tokens")
-
-
-def settings_files(home: Path, project: Path) -> tuple[Path, ...]:
-    """The files that are read, in rising order of precedence."""
-    own = project / ".rewake"
-    return home / FILE_NAME, own / FILE_NAME, own / LOCAL_FILE_NAME
+FileSource = Literal["user", "project", "local"]
+FILE_SOURCES: Final[tuple[FileSource, ...]] = ("user", "project", "local")
+PROJECT_DIRECTORY: Final = ".rewake"
+STEM: Final = "settings"
+LOCAL_STEM: Final = "settings.local"
 
 
-def load_settings(
-    home: Path, project: Path, overrides: Mapping[str, object] | None = None
-) -> Settings:
-    """The settings of a run. `overrides` (from the command line) win; those that are None don't count.
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where settings come from. `managed` is the directory of the administrator's file.
 
-    Raises SettingsError for a file or a value that can't be used.
+    `only` limits the three sources of files; `flags` is what the command line says, by the settings'
+    own shape; `extra` is the file or the text of `--settings`, with what to call it.
     """
-    merged: JsonObject = {}
-    files = settings_files(home, project)
-    _, shared, local = files
-    for file in files:
-        given = _read(file)
-        _check(given, str(file))
-        if file == shared or (
-            file == local and given.get("permissions") and is_tracked(project, file)
-        ):
-            _check_shared(given, file)
-        merged = _merge(merged, given)
-    if overrides:
-        given = {key: value for key, value in overrides.items() if value is not None}
-        _check(given, "the command line")
-        merged = _merge(merged, given)
-    return msgspec.convert(merged, Settings)
+
+    home: Path
+    root: Path
+    managed: Path | None = None
+    only: Sequence[FileSource] = FILE_SOURCES
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    extra: tuple[str, Path | None, str] | None = None
+
+    def directory(self, name: FileSource) -> Path:
+        """Where the source's file is."""
+        return self.home if name == "user" else self.root / PROJECT_DIRECTORY
+
+    @staticmethod
+    def stem(name: FileSource) -> str:
+        """The file's name without its ending."""
+        return LOCAL_STEM if name == "local" else STEM
 
 
-def _read(file: Path) -> JsonObject:
-    try:
-        with file.open("rb") as opened:
-            data = opened.read(_FILE_BYTES_MAX + 1)
-    except (FileNotFoundError, NotADirectoryError):
-        return {}
-    except OSError as error:
-        raise SettingsError(
-            f"The settings file {file} can't be read: {error.strerror or error}.",
-            remedy="Make it readable or move it away.",
-        ) from error
-    if len(data) > _FILE_BYTES_MAX:
-        raise SettingsError(
-            f"The settings file {file} is larger than {_FILE_BYTES_MAX} bytes.",
-            remedy="Move it away and write a new one.",
+class LeftOut(NamedTuple):
+    """A value that doesn't count because the project isn't trusted with it."""
+
+    key: str
+    value: Any
+    where: str
+
+
+class Said(NamedTuple):
+    """What one source says of a key. `status`: whether it counts, and why if not."""
+
+    source: SourceName
+    where: str
+    value: Any
+    status: Literal["counts", "overridden", "not trusted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The settings in force, and everything there is to say about how they came about.
+
+    `sources` are in rising order. `problems` are those of sources that were left out; `is_guarded`
+    says that rules may be missing, so that nothing may run without being asked. `content` names what
+    needs trust (empty: nothing), `answer` is what the user said to it (None: nobody was asked).
+    """
+
+    settings: Settings
+    sources: tuple[Source, ...]
+    untrusted: tuple[LeftOut, ...] = ()
+    problems: tuple[SettingsError, ...] = ()
+    is_guarded: bool = False
+    content: str = ""
+    answer: bool | None = None
+
+    def said(self, name: str) -> tuple[Said, ...]:
+        """What each source says of the key `name`, in falling order of precedence."""
+        key = KEYS[name]
+        trusted = self.answer is True
+        found: list[Said] = []
+        for source in reversed(self.sources):
+            value = lookup(source.data, key.path)
+            if value is None:
+                continue
+            status: Literal["counts", "overridden", "not trusted"] = "counts"
+            if not _counts(source, key, value, trusted=trusted):
+                status = "not trusted"
+            elif key.merge == "nearest" and any(item.status == "counts" for item in found):
+                status = "overridden"
+            found.append(Said(source.name, source.where(key.path), value, status))
+        return tuple(found)
+
+    def managed(self, name: str) -> Source | None:
+        """The administrator's source if it sets this key, so that nothing else can."""
+        return next(
+            (
+                source
+                for source in self.sources
+                if source.name == "managed" and lookup(source.data, KEYS[name].path) is not None
+            ),
+            None,
         )
-    return _decode(data, file)
 
-
-def _decode(data: bytes, file: Path) -> JsonObject:
-    text = data.removeprefix(b"\xef\xbb\xbf")
-    if not text.strip():
-        return {}  # an empty file sets nothing
-    try:
-        decoded = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise SettingsError(
-            f"The settings file {file} is no JSON: {error}.",
-            remedy="Correct it; comments and trailing commas are not allowed.",
-        ) from error
-    if not isinstance(decoded, dict):
-        raise SettingsError(
-            f"The settings file {file} holds no JSON object.",
-            remedy='Write it as an object, such as {"model": "…"}.',
-        )
-    return decoded
-
-
-def _check(given: Mapping[str, object], source: str) -> None:
-    """Check one source by itself, so that the error can name it."""
-    try:
-        settings = msgspec.convert(given, Settings)
-    except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at `$.")
-        key = where.rstrip("`") or "a key"
-        raise SettingsError(
-            f"In {source}, {key} can't be used: {what[:1].lower()}{what[1:]}.",
-            remedy="Correct the value or remove the key.",
-        ) from error
-    for key in _POSITIVE:
-        value: int | float | None = getattr(settings, key)
-        if value is not None and not value > 0:
-            raise SettingsError(
-                f"In {source}, {key} can't be used: expected a number above 0, got {value}.",
-                remedy="Correct the value or remove the key.",
+    def notices(self) -> Iterator[str]:
+        """What the user should know about these settings, a sentence or two each."""
+        for problem in self.problems:
+            yield f"A settings file is left out: {problem.message} {problem.remedy}"
+        if self.is_guarded:
+            yield (
+                "Rules that forbid something may be missing, so everything is asked:"
+                " permission mode default, no rule that allows, no MCP servers."
+            )
+        for source in self.sources:
+            if source.version > CURRENT:
+                ignored = ", ".join(source.left_out)
+                yield (
+                    f"{source.label} is of a newer Rewake (settings_version {source.version})"
+                    + (f"; what isn't understood is left out: {ignored}." if ignored else ".")
+                )
+        if self.untrusted:
+            keys = ", ".join(dict.fromkeys(item.key for item in self.untrusted))
+            yield (
+                f"This project's own settings don't count until you trust them: {keys}."
+                " Look at them and decide with `rewake config trust`."
             )
 
 
-def _check_shared(given: JsonObject, file: Path) -> None:
-    if msgspec.convert(given, Settings).permissions.mode == "bypass":
-        raise SettingsError(
-            f"In {file}, permissions.mode can't be bypass: that file comes with the project.",
-            remedy=f"Remove it there; set it in an untracked {LOCAL_FILE_NAME} or by "
-            "--permission-mode.",
-        )
+def load_settings(
+    home: Path, project: Path, overrides: Mapping[str, Any] | None = None
+) -> Settings:
+    """The settings of a run. `overrides` win; those that are None don't count.
+
+    Raises SettingsError for a file or a value that can't be used.
+    """
+    flags = {key: value for key, value in (overrides or {}).items() if value is not None}
+    return load(Places(home, project, flags=flags)).settings
 
 
-def _merge(under: JsonObject, over: Mapping[str, object]) -> JsonObject:
-    merged = {**under, **over}
-    first, second = under.get("permissions"), over.get("permissions")
-    if isinstance(first, dict) and isinstance(second, dict):
-        merged["permissions"] = {**first, **second, **_joined(first, second)}
-    return merged
+def load(places: Places, *, may_leave_out: bool = False) -> Loaded:
+    """Read every source. Raises SettingsError for the first that can't be used.
+
+    With `may_leave_out`, a file of the user, the project or the local one that can't be used is left
+    out and among `problems`, and what remains is narrowed.
+    """
+    sources, problems = _sources(places, may_leave_out=may_leave_out)
+    content = content_hash(sources)
+    answer = read_answers(places.home).to(places.root, content) if content else None
+    merged, untrusted = _merged(sources, trusted=answer is True)
+    settings = msgspec.convert(merged, Settings)
+    is_guarded = bool(problems) or any(source.hides_guards for source in sources)
+    if is_guarded:
+        settings = _guarded(settings)
+    return Loaded(settings, tuple(sources), untrusted, tuple(problems), is_guarded, content, answer)
 
 
-def _joined(first: JsonObject, second: JsonObject) -> JsonObject:
-    return {key: _unique(first.get(key, []), second.get(key, [])) for key in _LISTS}
+def _sources(places: Places, *, may_leave_out: bool) -> tuple[list[Source], list[SettingsError]]:
+    found: list[Source] = []
+    problems: list[SettingsError] = []
+
+    def take(read: Callable[[], Source | None], *, may_fail: bool) -> None:
+        try:
+            source = read()
+        except SettingsError as error:
+            if not may_fail:
+                raise
+            problems.append(error)
+            return
+        if source is not None:
+            found.append(source)
+
+    for name in FILE_SOURCES:
+        if name in places.only:
+            take(lambda name=name: _file_source(places, name), may_fail=may_leave_out)  # type: ignore[misc]
+    if places.extra is not None:
+        label, file, text = places.extra
+        take(lambda: parsed("flags", label, text, file), may_fail=False)
+    if places.flags:
+        take(lambda: given("flags", "the command line", places.flags), may_fail=False)
+    managed = places.managed
+    if managed is not None:
+        take(lambda: read_source("managed", managed, STEM), may_fail=False)
+    found.sort(
+        key=lambda source: RISING.index(source.name)
+    )  # stable: the command line over --settings
+    return found, problems
 
 
-def _unique(first: Sequence[object], second: Sequence[object]) -> list[object]:
-    return list(dict.fromkeys([*first, *second]))
+def _file_source(places: Places, name: FileSource) -> Source | None:
+    source = read_source(name, places.directory(name), places.stem(name))
+    if source is None or source.file is None or name == "user":
+        return source
+    if name == "project":
+        source.is_foreign = True
+    elif widening(source):  # only then it matters whether it came with the project
+        source.is_foreign = is_tracked(places.root, source.file)
+    if source.is_foreign and lookup(source.data, ("permissions", "mode")) == "bypass":
+        raise _no_bypass(source)
+    return source
+
+
+def _no_bypass(source: Source) -> SettingsError:
+    error = source.error(("permissions", "mode"), "another mode", "bypass")
+    error.message = (
+        f"{error.message.removesuffix('.')}: that file comes with the project and can't switch"
+        " permissions off."
+    )
+    error.remedy = (
+        f"Remove it there; set it in an untracked {LOCAL_STEM}.json or by --permission-mode."
+    )
+    return error
+
+
+def _counts(source: Source, key: Key, value: Any, *, trusted: bool) -> bool:
+    return trusted or not (source.is_foreign and key.needs_trust and not narrows(key, value))
+
+
+def _merged(
+    sources: Sequence[Source], *, trusted: bool
+) -> tuple[dict[str, Any], tuple[LeftOut, ...]]:
+    merged: dict[str, Any] = {}
+    untrusted: list[LeftOut] = []
+    for key in KEYS.values():
+        values = []
+        for source in sources:
+            value = lookup(source.data, key.path)
+            if value is None:
+                continue
+            if _counts(source, key, value, trusted=trusted):
+                values.append(value)
+            elif value not in ([], {}):
+                untrusted.append(LeftOut(key.name, value, source.where(key.path)))
+        if values:
+            holder = merged
+            for name in key.path[:-1]:
+                holder = holder.setdefault(name, {})
+            holder[key.path[-1]] = combined(key, values)
+    return merged, tuple(untrusted)
+
+
+def combined(key: Key, values: Sequence[Any]) -> Any:
+    """What values of several sources, in rising order, make together. There is at least one."""
+    match key.merge:
+        case "nearest":
+            return values[-1]
+        case "together":
+            return list(dict.fromkeys(item for value in values for item in value))
+        case "by_name":
+            return _by_name(values)
+
+
+def _by_name(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for value in values:
+        for name, one in value.items():
+            before = found.get(name)
+            # Of hooks, each event has a list, and no source's hooks switch another's off.
+            both = isinstance(before, list) and isinstance(one, list)
+            found[name] = [*before, *one] if both and before is not None else one
+    return found
+
+
+def _guarded(settings: Settings) -> Settings:
+    """Settings that allow nothing by themselves: what would forbid it may be missing."""
+    permissions = msgspec.structs.replace(
+        settings.permissions,
+        allow=(),
+        additional_directories=(),
+        mode="plan" if settings.permissions.mode == "plan" else "default",
+    )
+    return msgspec.structs.replace(
+        settings, permissions=permissions, mcp_servers={}, redact_transcript=True
+    )
+
+
+def keys_at(loaded: Loaded) -> dict[str, Any]:
+    """Every key that somebody has set, with the value in force, in the order of the table."""
+    plain = msgspec.to_builtins(loaded.settings)
+    return {name: lookup(plain, KEYS[name].path) for name in KEYS if loaded.said(name)}
+
+
+__all__ = [
+    "FILE_SOURCES",
+    "FileSource",
+    "LeftOut",
+    "Loaded",
+    "Places",
+    "Said",
+    "dotted",
+    "load",
+    "load_settings",
+]

@@ -1,0 +1,154 @@
+"""Settings as they are on this machine: read for a run, changed, brought up to date, trusted.
+
+The rules kept here: the administrator's file is always read; files of the user and the local one are
+brought up to date where old names are found, the project's shared file only when asked for, since it
+is under version control; and a user's own change of a trusted project's file needs no second question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from rewake.compose.place import Place
+from rewake.errors import RewakeError, UsageError
+from rewake.log.disk import storage_error
+from rewake.log.lock import DirectoryLock
+from rewake.settings.edit import Edit
+from rewake.settings.load import FILE_SOURCES, FileSource, Loaded, Places, load
+from rewake.settings.source import decoded, read_bytes
+from rewake.settings.trust import Answer, read_answers, with_answer, write_answers
+from rewake.settings.write import Written, change, migrate_file
+
+_OWN: Final[tuple[FileSource, ...]] = ("user", "local")
+
+
+def places_of(
+    at: Place,
+    *,
+    sources: str | None = None,
+    extra: str | None = None,
+    flags: Mapping[str, Any] | None = None,
+    cwd: Path | None = None,
+) -> Places:
+    """Where the settings of a run come from.
+
+    `sources` is what `--setting-sources` says, `extra` what `--settings` says (a file, relative to
+    `cwd`, or JSON), `flags` other options in the settings' own shape. Raises UsageError, SettingsError.
+    """
+    return Places(
+        at.home,
+        at.root,
+        managed=at.managed,
+        only=FILE_SOURCES if sources is None else _sources(sources),
+        flags=flags or {},
+        extra=None if extra is None else _extra(extra, cwd or Path()),
+    )
+
+
+def _sources(text: str) -> tuple[FileSource, ...]:
+    wanted = {word.strip() for word in text.split(",") if word.strip()}
+    unknown = wanted - set(FILE_SOURCES)
+    if unknown:
+        raise UsageError(
+            f"--setting-sources knows no {', '.join(sorted(unknown))}.",
+            remedy=f"Name some of {','.join(FILE_SOURCES)}, or none with an empty text.",
+        )
+    return tuple(name for name in FILE_SOURCES if name in wanted)
+
+
+def _extra(text: str, cwd: Path) -> tuple[str, Path | None, str]:
+    if text.lstrip().startswith("{"):
+        return "--settings", None, text
+    file = cwd / Path(text).expanduser()
+    if not file.exists():
+        raise UsageError(
+            f"There is no file {file} for --settings.",
+            remedy='Give an existing file, or JSON such as {"max_steps": 5}.',
+        )
+    return str(file), file, decoded(file, read_bytes(file))
+
+
+def load_for(
+    at: Place,
+    *,
+    sources: str | None = None,
+    extra: str | None = None,
+    flags: Mapping[str, Any] | None = None,
+    cwd: Path | None = None,
+    may_leave_out: bool = False,
+) -> Loaded:
+    """The settings for work at this place. Raises SettingsError, UsageError."""
+    where = places_of(at, sources=sources, extra=extra, flags=flags, cwd=cwd)
+    return load(where, may_leave_out=may_leave_out)
+
+
+def bring_up_to_date(at: Place, loaded: Loaded) -> list[str]:
+    """Write back what migrations changed in the user's own files; what to tell, a sentence each.
+
+    What can't be written is told and costs nothing: the new names hold for this run all the same.
+    """
+    told: list[str] = []
+    for source in loaded.sources:
+        if not source.changes or source.file is None:
+            continue
+        changes = "; ".join(source.changes)
+        name = next((one for one in _OWN if one == source.name), None)
+        if name is None or source.is_foreign:
+            how = " (`rewake config migrate` writes it)" if source.name == "project" else ""
+            told.append(f"{source.label} uses old names{how}: {changes}.")
+            continue
+        try:
+            done = migrate_file(Places(at.home, at.root), name, at.disk)
+        except RewakeError as error:
+            told.append(f"{source.label} uses old names ({changes}) and stays so: {error}")
+            continue
+        if done is not None:
+            told.append(f"{source.label} was brought up to date ({changes}; before: {done.backup}).")
+    return told
+
+
+def change_settings(
+    at: Place, name: FileSource, edits: Sequence[Edit], *, dry_run: bool = False
+) -> Written:
+    """Change one source; durable on return. Raises SettingsError, StorageError, BusyError.
+
+    A project that was trusted stays so.
+    """
+    where = Places(at.home, at.root)
+    trusted = name != "user" and not dry_run and _stands(where)
+    written = change(where, name, edits, at.disk, dry_run=dry_run)
+    if trusted and written.is_changed:
+        after = load(where, may_leave_out=True)
+        if after.content and not after.problems:
+            answer(at, after, trusted=True)
+    return written
+
+
+def _stands(where: Places) -> bool:
+    """Whether nothing in the project waits for trust."""
+    before = load(where, may_leave_out=True)
+    return not before.problems and (not before.content or before.answer is True)
+
+
+def keep_rule(at: Place, rule: str, *, deny: bool = False) -> Path:
+    """Keep a permission rule in the project's local settings, as "always" at a question means it.
+
+    Durable on return; the file that it is in. Raises as `change_settings` does.
+    """
+    path = ("permissions", "deny" if deny else "allow")
+    return change_settings(at, "local", [Edit("add", path, rule)]).file
+
+
+def answer(at: Place, loaded: Loaded, *, trusted: bool) -> None:
+    """Keep what the user said to the content that needs trust. Durable; raises StorageError."""
+    now = datetime.fromtimestamp(at.clock_ns() / 1e9, UTC).isoformat(timespec="seconds")
+    try:
+        at.disk.make_directory(at.home)
+    except OSError as error:
+        raise storage_error(error, at.home, "make") from error
+    with DirectoryLock(at.home, at.disk):
+        said = Answer(loaded.content, trusted, now)
+        write_answers(at.home, with_answer(read_answers(at.home), at.root, said), at.disk)

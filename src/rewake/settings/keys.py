@@ -1,0 +1,167 @@
+"""Every key as data: how sources combine, whether a project must be trusted with it, what it means.
+
+The rule kept here: loading, `rewake config`, the schema for editors and the guide all read this table,
+so none of them can tell anything else about a key. Types and units are in `schema.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Merge = Literal["nearest", "together", "by_name"]
+"""How several sources combine: the nearest one counts; lists add up; mappings add up by key."""
+
+MERGE_WORDS: Final[dict[Merge, str]] = {
+    "nearest": "the nearest source counts",
+    "together": "the lists of all sources add up",
+    "by_name": "all sources add up, the nearest counts for each name",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key, by its dotted `name`.
+
+    `needs_trust`: in a file that comes with a project, it counts only once the user trusts that
+    project. `above_zero`: a number that must be more than 0. `default` is for people.
+    """
+
+    name: str
+    meaning: str
+    default: str = "not set"
+    merge: Merge = "nearest"
+    needs_trust: bool = False
+    above_zero: bool = False
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The way to the value."""
+        return tuple(self.name.split("."))
+
+
+_KEYS: Final = (
+    Key(
+        "model",
+        "The model, as `--model` says it.",
+        "a key in the environment, a local server, else `local:`",
+    ),
+    Key("small_model", "The model that judges and titles.", "the session's model"),
+    Key(
+        "permissions.allow",
+        "Rules for what may be done without asking: `Tool` or `Tool(what)`.",
+        "none",
+        "together",
+        needs_trust=True,
+    ),
+    Key("permissions.deny", "Rules for what is never done.", "none", "together"),
+    Key(
+        "permissions.mode",
+        "As `--permission-mode`; never `bypass` in a file that comes with a project, where without"
+        " trust only `plan` counts.",
+        "`default`",
+        needs_trust=True,
+    ),
+    Key(
+        "permissions.additional_directories",
+        "Where tools may work besides the project.",
+        "none",
+        "together",
+        needs_trust=True,
+    ),
+    Key(
+        "max_steps",
+        "How many model calls a run may make.",
+        "no limit",
+        needs_trust=True,
+        above_zero=True,
+    ),
+    Key(
+        "max_cost_usd",
+        "How many US dollars a run may cost.",
+        "no limit",
+        needs_trust=True,
+        above_zero=True,
+    ),
+    Key(
+        "compact_at_tokens",
+        "The size of a request from which older messages are summed up.",
+        "from the model's context",
+        above_zero=True,
+    ),
+    Key(
+        "verify",
+        "A command that must succeed before a run counts as done.",
+        needs_trust=True,
+    ),
+    Key("verify_max", "How often it is asked at most.", above_zero=True),
+    Key(
+        "hooks",
+        "Commands that run at events, by the event's name.",
+        "none",
+        "by_name",
+        needs_trust=True,
+    ),
+    Key("mcp_servers", "MCP servers, by name.", "none", "by_name", needs_trust=True),
+    Key("agents.depth_max", "How deep sub-agents nest.", above_zero=True),
+    Key("agents.parallel_max", "How many sub-agents work at once.", above_zero=True),
+    Key("agents.max_steps", "How many model calls a sub-agent may make.", above_zero=True),
+    Key("memory.enabled", "Whether there are memory directories."),
+    Key("memory.recall", "Whether notes come back by themselves."),
+    Key("memory.recall_notes_max", "How many notes come back at once."),
+    Key("memory.recall_time_ms_max", "How many milliseconds looking for them may take."),
+    Key(
+        "instructions.import_directories",
+        "Directories outside the project that instruction files may import from.",
+        "none",
+        "together",
+        needs_trust=True,
+    ),
+    Key(
+        "redact_transcript",
+        "Whether secrets are taken out of what is recorded.",
+        needs_trust=True,
+    ),
+    Key("trace.enabled", "Whether a debug log is written beside the transcript."),
+    Key("trace.file_bytes_max", "How large it may grow.", above_zero=True),
+    Key("trace.files_max", "How many old ones are kept."),
+    Key("trace.content", "Whether it holds what was said.", needs_trust=True),
+    Key(
+        "retention.age_days_max",
+        "`rewake gc` moves sessions to the trash that haven't changed for so many days.",
+        "no limit",
+        needs_trust=True,
+        above_zero=True,
+    ),
+    Key(
+        "retention.bytes_max",
+        "`rewake gc` moves the oldest sessions of a project to the trash above so many bytes.",
+        "no limit",
+        needs_trust=True,
+        above_zero=True,
+    ),
+    Key("theme", "The colours of the terminal."),
+)
+KEYS: Final[dict[str, Key]] = {key.name: key for key in _KEYS}
+
+SCHEMA_KEY: Final = "$schema"
+VERSION_KEY: Final = "settings_version"
+FILE_KEYS: Final[dict[str, str]] = {
+    SCHEMA_KEY: "Where an editor finds the schema; Rewake doesn't read it.",
+    VERSION_KEY: "The version that the file's keys are of; written by migrations.",
+}
+"""What a file may say about itself; no settings."""
+
+
+def key_of(path: tuple[str | int, ...]) -> Key | None:
+    """The key that `path` is, or is a part of; None for a group of keys and for what isn't known."""
+    for length in range(1, len(path) + 1):
+        found = KEYS.get(".".join(str(part) for part in path[:length]))
+        if found is not None:
+            return found
+    return None
+
+
+def keys_under(path: tuple[str | int, ...]) -> tuple[Key, ...]:
+    """The keys of a group such as `permissions`; all for an empty path."""
+    return tuple(key for key in _KEYS if key.path[: len(path)] == path)

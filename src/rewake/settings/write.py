@@ -1,0 +1,256 @@
+"""Changes settings files: one writer at a time, all or nothing, and everything else in them kept.
+
+The rules kept here:
+
+- A change reads the file under a lock and writes it under the same lock, so that none is lost however
+  many processes make one. The lock is on the file's directory and leaves nothing behind.
+- What would be written is read and checked first. A broken file, one of a newer version and one that
+  its owner has made read-only are refused and stay as they are.
+- A file that is a link is written where it leads to; mode and owner stay. A link that came with a
+  project and leads out of it is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rewake.errors import SettingsError, StorageError
+from rewake.log.disk import FILE_MODE, Disk, storage_error
+from rewake.log.git import is_tracked
+from rewake.log.lock import DirectoryLock
+from rewake.settings.edit import Edit, difference, edited
+from rewake.settings.keys import VERSION_KEY
+from rewake.settings.load import LOCAL_STEM, FileSource, Places
+from rewake.settings.migrations import CURRENT, migrate
+from rewake.settings.source import (
+    FORMATS,
+    broken,
+    decoded,
+    find_file,
+    is_toml,
+    parsed,
+    read_bytes,
+    read_text,
+)
+from rewake.settings.spots import TextError
+
+_SHARED_MODE: Final = 0o666  # of a file for the team, less the umask as for any other source file
+_BOM: Final = b"\xef\xbb\xbf"
+_IGNORED: Final = f"""\
+# Personal settings and backups stay out of the repository.
+.gitignore
+{LOCAL_STEM}.*
+*.bak
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a change did: the file as it is named, and its text before and after."""
+
+    file: Path
+    before: str
+    after: str
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether anything was written."""
+        return self.before != self.after
+
+
+@dataclass(frozen=True, slots=True)
+class Migrated:
+    """A file that was brought up to date; `backup` holds it as it was."""
+
+    file: Path
+    changes: tuple[str, ...]
+    backup: Path
+
+
+def change(
+    places: Places, name: FileSource, edits: Sequence[Edit], disk: Disk, *, dry_run: bool = False
+) -> Written:
+    """Make the changes in one source; durable on return, and all of them or none.
+
+    Raises SettingsError where the result couldn't be used, StorageError where it can't be written,
+    BusyError where another process holds the directory for long.
+    """
+    directory = places.directory(name)
+    file = find_file(directory, places.stem(name)) or directory / f"{places.stem(name)}{FORMATS[0]}"
+
+    def changed(text: str) -> str:
+        return edited(text, edits, is_toml=is_toml(file))
+
+    return rewrite(places, name, file, changed, disk, dry_run=dry_run)
+
+
+def rewrite(
+    places: Places,
+    name: FileSource,
+    file: Path,
+    changed: Callable[[str], str],
+    disk: Disk,
+    *,
+    dry_run: bool = False,
+    keep: Callable[[Path], None] | None = None,
+) -> Written:
+    """Replace the file's text by what `changed` makes of it, on the same terms as `change`.
+
+    `keep` is called with the file's real place just before it is replaced.
+    """
+    target = _target(places, name, file)
+    if dry_run:
+        before, after, _ = _made(name, file, target, changed)
+        return Written(file, before, after)
+    try:
+        disk.make_directory(target.parent)
+    except OSError as error:
+        raise storage_error(error, target.parent, "make") from error
+    with DirectoryLock(target.parent, disk):
+        if find_file(places.directory(name), places.stem(name)) not in {file, None}:
+            raise SettingsError(
+                f"{file}:1:1: a file of the other format appeared beside it.",
+                remedy="Keep one of the two and try again.",
+                file=str(file),
+            )
+        before, after, data = _made(name, file, target, changed)
+        if before != after:
+            if keep is not None:
+                keep(target)
+            _put(target, data, disk, _mode_of(name))
+            if name == "local":
+                _ignore(file.parent, disk)
+    return Written(file, before, after)
+
+
+def migrate_file(
+    places: Places, name: FileSource, disk: Disk, *, dry_run: bool = False
+) -> Migrated | None:
+    """Bring one source's file up to date, with a backup of how it was; None where it is.
+
+    Raises as `change` does; then the file is as it was.
+    """
+    file = find_file(places.directory(name), places.stem(name))
+    if file is None:
+        return None
+    notes: tuple[str, ...] = ()
+    version = 0
+
+    def changed(text: str) -> str:
+        nonlocal notes, version
+        before, _ = read_text(text, is_toml=is_toml(file))
+        after, _ = read_text(text, is_toml=is_toml(file))
+        found = before.get(VERSION_KEY)
+        version = found if isinstance(found, int) else 0
+        if version >= CURRENT:
+            return text
+        notes = migrate(after)
+        return edited(text, difference(before, after), is_toml=is_toml(file))
+
+    def keep(target: Path) -> None:
+        _keep(target, version, disk)
+        if name != "user":
+            _ignore(file.parent, disk)
+
+    rewrite(places, name, file, changed, disk, dry_run=dry_run, keep=keep)
+    if not notes:
+        return None
+    return Migrated(file, notes, _backup(_target(places, name, file), version))
+
+
+def _made(
+    name: FileSource, file: Path, target: Path, changed: Callable[[str], str]
+) -> tuple[str, str, bytes]:
+    """Text before, text after, and the bytes to write."""
+    data = read_bytes(target)
+    before = decoded(file, data)
+    try:
+        read_text(before, is_toml=is_toml(file))
+    except TextError as error:
+        raise broken(file, before, error) from error
+    _refuse_newer(file, before)
+    after = changed(before)
+    if after != before:
+        parsed(name, str(file), after, file)
+        _refuse_read_only(target)
+    return before, after, (_BOM if data.startswith(_BOM) else b"") + after.encode()
+
+
+def _refuse_newer(file: Path, text: str) -> None:
+    data, _ = read_text(text, is_toml=is_toml(file))
+    version = data.get(VERSION_KEY)
+    if isinstance(version, int) and version > CURRENT:
+        raise SettingsError(
+            f"{file} is of a newer Rewake (settings_version {version}), so it isn't changed.",
+            remedy="Use that version, or change the file by hand.",
+            file=str(file),
+            key=VERSION_KEY,
+            expected=f"at most {CURRENT}",
+            found=str(version),
+        )
+
+
+def _refuse_read_only(target: Path) -> None:
+    """A rename would replace it all the same, but whoever took the right away meant it."""
+    try:
+        mode = target.stat().st_mode
+    except OSError:
+        return  # there is none yet, or writing says what is wrong
+    if not mode & stat.S_IWUSR or not os.access(target, os.W_OK):
+        raise StorageError(
+            f"{target} is read-only, so it isn't changed.",
+            path=str(target),
+            remedy=f"Allow it with `chmod u+w {target}`, or set the key in another file.",
+        )
+
+
+def _target(places: Places, name: FileSource, file: Path) -> Path:
+    """Where the file really is."""
+    target = Path(os.path.realpath(file))
+    if name == "user" or not (target != file and is_tracked(places.root, file)):
+        return target
+    if target.is_relative_to(places.root.resolve()):
+        return target
+    raise SettingsError(
+        f"{file} is a link that came with the project and leads out of it, to {target}.",
+        remedy="Replace it by a file, or change that file by hand.",
+        file=str(file),
+    )
+
+
+def _mode_of(name: FileSource) -> int:
+    return _SHARED_MODE if name == "project" else FILE_MODE
+
+
+def _put(target: Path, data: bytes, disk: Disk, mode: int) -> None:
+    """Write under the lock; what a killed writer left goes first."""
+    for leftover in target.parent.glob(f".{target.name}.*.tmp"):
+        disk.remove(leftover)
+    try:
+        like = target.stat()
+    except FileNotFoundError:
+        like = None
+    disk.write_atomic(target, data, mode, like=like)
+
+
+def _backup(target: Path, version: int) -> Path:
+    return target.with_name(f"{target.name}.v{version}.bak")
+
+
+def _keep(target: Path, version: int, disk: Disk) -> None:
+    """One backup per version: the first one is how the user left it."""
+    backup = _backup(target, version)
+    if not backup.exists():
+        disk.write_atomic(backup, read_bytes(target), like=target.stat())
+
+
+def _ignore(directory: Path, disk: Disk) -> None:
+    """Keep the personal file out of commits; written once, what the user makes of it counts."""
+    ignoring = directory / ".gitignore"
+    if not os.path.lexists(ignoring):
+        disk.write_atomic(ignoring, _IGNORED.encode(), _SHARED_MODE)
