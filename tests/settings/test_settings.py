@@ -5,80 +5,50 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.settings.conftest import Files
 
 from rewake.errors import ExitCode, SettingsError
 from rewake.settings import Settings, load_settings
 
 
-class Places:
-    """The two directories that settings come from."""
-
-    def __init__(self, root: Path) -> None:
-        self.home, self.project = root / "home", root / "project"
-        self.home.mkdir()
-        (self.project / ".rewake").mkdir(parents=True)
-
-    def user(self, text: str) -> Path:
-        return self._write(self.home / "settings.json", text)
-
-    def team(self, text: str) -> Path:
-        return self._write(self.project / ".rewake/settings.json", text)
-
-    def local(self, text: str) -> Path:
-        return self._write(self.project / ".rewake/settings.local.json", text)
-
-    def load(self, **overrides: object) -> Settings:
-        return load_settings(self.home, self.project, overrides)
-
-    @staticmethod
-    def _write(path: Path, text: str) -> Path:
-        path.write_text(text)
-        return path
+def test_without_files_nothing_is_set(files: Files) -> None:
+    assert files.load() == Settings()
 
 
-@pytest.fixture
-def places(tmp_path: Path) -> Places:
-    return Places(tmp_path)
+def test_the_nearer_file_wins(files: Files) -> None:
+    files.user('{"model": "a", "max_steps": 1}')
+    files.team('{"model": "b"}')
+    assert files.load().model == "b"
+    files.local('{"model": "c"}')
+    assert files.load().model == "c"
+    assert files.load().max_steps == 1
 
 
-def test_without_files_nothing_is_set(places: Places) -> None:
-    assert places.load() == Settings()
-
-
-def test_the_nearer_file_wins(places: Places) -> None:
-    places.user('{"model": "a", "max_steps": 1}')
-    places.team('{"model": "b"}')
-    assert places.load().model == "b"
-    places.local('{"model": "c"}')
-    assert places.load().model == "c"
-    assert places.load().max_steps == 1
-
-
-def test_the_command_line_wins_over_files_where_it_says_something(places: Places) -> None:
-    places.local('{"model": "c", "max_steps": 5}')
-    settings = places.load(model="d", max_steps=None)
+def test_the_command_line_wins_over_files_where_it_says_something(files: Files) -> None:
+    files.local('{"model": "c", "max_steps": 5}')
+    settings = files.load(model="d", max_steps=None)
     assert (settings.model, settings.max_steps) == ("d", 5)
 
 
-def test_permission_lists_add_up_and_the_mode_is_overridden(places: Places) -> None:
-    places.user('{"permissions": {"allow": ["Read"], "mode": "plan"}}')
-    places.team('{"permissions": {"allow": ["Edit", "Read"], "deny": ["Bash(rm:*)"]}}')
-    places.local('{"permissions": {"mode": "acceptEdits"}}')
-    permissions = places.load().permissions
+def test_permission_lists_add_up_and_the_mode_is_overridden(files: Files) -> None:
+    files.user('{"permissions": {"allow": ["Read"], "mode": "plan"}}')
+    files.team('{"permissions": {"deny": ["Bash(rm:*)"]}}')
+    files.local('{"permissions": {"allow": ["Edit", "Read"], "mode": "acceptEdits"}}')
+    permissions = files.load().permissions
     assert permissions.allow == ("Read", "Edit")
     assert permissions.deny == ("Bash(rm:*)",)
     assert permissions.mode == "acceptEdits"
 
 
-def test_unknown_keys_are_left_alone(places: Places) -> None:
-    places.user('{"later": {"dark": true}, "permissions": {"later": 1}, "model": "a"}')
-    assert places.load().model == "a"
+def test_unknown_keys_are_left_alone(files: Files) -> None:
+    files.user('{"later": {"dark": true}, "permissions": {"later": 1}, "model": "a"}')
+    assert files.load().model == "a"
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "\ufeff{}"])
-def test_an_empty_file_or_a_byte_order_mark_is_no_error(places: Places, text: str) -> None:
-    places.user(text)
-    assert places.load() == Settings()
+def test_an_empty_file_or_a_byte_order_mark_is_no_error(files: Files, text: str) -> None:
+    files.user(text)
+    assert files.load() == Settings()
 
 
 @pytest.mark.parametrize(
@@ -94,11 +64,11 @@ def test_an_empty_file_or_a_byte_order_mark_is_no_error(places: Places, text: st
         ('{"permissions": {"allow": [1]}}', "permissions.allow"),
     ],
 )
-def test_an_error_names_the_file_and_the_key(places: Places, text: str, key: str) -> None:
-    file = places.team(text)
-    places.local('{"model": "fine"}')
+def test_an_error_names_the_file_and_the_key(files: Files, text: str, key: str) -> None:
+    file = files.team(text)
+    files.local('{"model": "fine"}')
     with pytest.raises(SettingsError) as caught:
-        places.load()
+        files.load()
     assert str(file) in caught.value.message
     assert key in caught.value.message
     assert caught.value.remedy
@@ -106,16 +76,16 @@ def test_an_error_names_the_file_and_the_key(places: Places, text: str, key: str
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "null", "{'a': 1}", "[" * 100_000])
-def test_a_file_that_is_no_object_is_an_error_that_names_it(places: Places, text: str) -> None:
-    file = places.user(text)
+def test_a_file_that_is_no_object_is_an_error_that_names_it(files: Files, text: str) -> None:
+    file = files.user(text)
     with pytest.raises(SettingsError, match=str(file)):
-        places.load()
+        files.load()
 
 
-def test_a_file_that_cannot_be_read_is_an_error_that_names_it(places: Places) -> None:
-    (places.home / "settings.json").mkdir()
+def test_a_file_that_cannot_be_read_is_an_error_that_names_it(files: Files) -> None:
+    (files.home / "settings.json").mkdir()
     with pytest.raises(SettingsError, match=r"settings\.json"):
-        places.load()
+        files.load()
 
 
 def test_importing_settings_stays_cheap() -> None:
@@ -130,7 +100,7 @@ def test_a_file_that_comes_with_a_clone_cannot_switch_permissions_off(tmp_path: 
     shared = tmp_path / "project" / ".rewake" / "settings.json"
     shared.parent.mkdir(parents=True)
     shared.write_text('{"permissions": {"mode": "bypass"}}')
-    with pytest.raises(SettingsError, match=r"settings\.json, permissions\.mode"):
+    with pytest.raises(SettingsError, match=r"settings\.json:1:26: permissions\.mode"):
         load_settings(tmp_path / "home", tmp_path / "project")
     shared.with_name("settings.local.json").write_text(shared.read_text())
     shared.unlink()

@@ -19,6 +19,7 @@ from rewake.cli.options import AgentChoices
 from rewake.cli.reporting import TextReporter
 from rewake.cli.run import tell_resumed
 from rewake.cli.running import exit_code, exit_code_of, run_prompt
+from rewake.cli.settled import ask_for_trust
 from rewake.cli.signals import Stopper
 from rewake.cli.slash import HELP, Command, Name, parse
 from rewake.cli.terminal import clean, one_line, say, style_for
@@ -45,7 +46,9 @@ def require_terminal() -> None:
 
 def converse(choices: AgentChoices) -> int:
     """Talk until the user leaves; returns the exit status."""
+    choices = replace(choices, interactive=True)
     exact, where = taken_up(choices)
+    ask_for_trust(exact)
     return asyncio.run(_converse(choices, exact, where))
 
 
@@ -150,6 +153,8 @@ class Conversation:
         if self.agent is None:
             ask = asker_for(self.reporter, self.stopper)
             self.agent = open_agent(self.choices, self.reporter, ask=ask)
+            for sentence in self.agent.warnings:
+                self.reporter.warn(sentence)
             for sentence in self.agent.about:
                 self.reporter.note(sentence)
             self._has_open_end = True

@@ -15,13 +15,15 @@ from pathlib import Path
 from typing import cast
 
 from rewake.agent.loop import Loop
-from rewake.agent.permissions import Ask, PermissionMode, Permissions
+from rewake.agent.permissions import Ask, PermissionMode
 from rewake.agent.ports import Model, Tool
 from rewake.agent.providers.choose import open_model
 from rewake.cli.options import AgentChoices
+from rewake.cli.settled import settings_of
 from rewake.compose.agents import AgentOptions, RunObserver, build_agent, trace_options
 from rewake.compose.place import Place, find_session, place
 from rewake.compose.sessions import open_session
+from rewake.compose.settings import bring_up_to_date
 from rewake.errors import RewakeError, StorageError, UsageError
 from rewake.log.layout import SessionPaths, project_root
 from rewake.log.scan import Transcript
@@ -29,8 +31,7 @@ from rewake.model.content import Usage, plain_text
 from rewake.model.events import Event
 from rewake.resume.listing import read_world
 from rewake.session.core import Blobs, Session
-from rewake.settings.load import load_settings
-from rewake.settings.schema import Settings
+from rewake.settings.load import Loaded
 
 
 @dataclass(slots=True)
@@ -55,13 +56,17 @@ class LateBlobs:
 
 @dataclass(slots=True)
 class Agent:
-    """A session with a loop on it. `about` says which model was chosen and why, and the like."""
+    """A session with a loop on it. `about` says which model was chosen and why, and the like.
+
+    `warnings` are what the user must not overlook about the settings.
+    """
 
     session: Session
     model: Model
     loop: Loop
     about: tuple[str, ...]
     before: Usage = field(default_factory=Usage)
+    warnings: tuple[str, ...] = ()
 
     async def close(self) -> None:
         """Commit and release everything. Raises StorageError if that fails."""
@@ -140,13 +145,12 @@ def open_agent(
     """
     cwd = working_directory(choices)
     at = place(cwd)
-    settings = load_settings(at.home, at.root)
-    Permissions(
-        "default", settings.permissions.allow, settings.permissions.deny
-    )  # can they be read?
-    mode, about_mode = _mode(choices, settings)
+    loaded = settings_of(choices, at)
+    settings = loaded.settings
+    warnings = (*loaded.notices(), *bring_up_to_date(at, loaded))
+    mode, about_mode = _mode(choices, loaded)
     blobs = LateBlobs()
-    model, about_model = _model(choices, settings, blobs, cwd)
+    model, about_model = _model(choices, loaded, blobs, cwd)
     session = open_session(
         cwd,
         resume=choices.resume,
@@ -169,14 +173,23 @@ def open_agent(
         # Its project is the copy from here on; the user is told what the model is.
         cwd = session.root
         about_files = (plain_text(session.messages[-1].message.content),)
-    options = AgentOptions(mode, ask, choices.max_steps, choices.max_cost)
+    options = AgentOptions(mode, ask)
     loop = build_agent(session, model, observer, settings, options, cwd=cwd, tools=_tools(choices))
-    return Agent(session, model, loop, (*about_model, *about_mode, *about_files))
+    about = (*about_model, *about_mode, *about_files)
+    return Agent(session, model, loop, about, warnings=warnings)
 
 
-def _mode(choices: AgentChoices, settings: Settings) -> tuple[PermissionMode, tuple[str, ...]]:
-    """The permission mode: as asked for, else as before, else as the settings say."""
-    usual = settings.permissions.mode or "default"
+def _mode(choices: AgentChoices, loaded: Loaded) -> tuple[PermissionMode, tuple[str, ...]]:
+    """The permission mode: as asked for, else as before, else as the settings say.
+
+    Where rules may be missing, or an administrator says which, nothing comes before the settings but
+    a mode that only looks.
+    """
+    usual = loaded.settings.permissions.mode or "default"
+    if loaded.managed("permissions.mode") is not None:
+        return usual, ()
+    if loaded.is_guarded:
+        return ("plan" if "plan" in {usual, choices.mode_before} else "default"), ()
     if choices.permission_mode is not None:
         return choices.permission_mode, ()
     before = choices.mode_before
@@ -189,16 +202,18 @@ def _mode(choices: AgentChoices, settings: Settings) -> tuple[PermissionMode, tu
 
 
 def _model(
-    choices: AgentChoices, settings: Settings, blobs: LateBlobs, cwd: Path
+    choices: AgentChoices, loaded: Loaded, blobs: LateBlobs, cwd: Path
 ) -> tuple[Model, tuple[str, ...]]:
     """The model: as asked for, else the one before if it can be opened now, else as usual."""
 
     def opened(name: str | None) -> tuple[Model, str]:
-        return open_model(
-            name, environ=os.environ, settings_model=settings.model, blobs=blobs, cwd=cwd
-        )
+        return open_model(name, environ=os.environ, settings_model=usual, blobs=blobs, cwd=cwd)
 
+    usual = loaded.settings.model
     before = choices.model_before
+    if loaded.managed("model") is not None:
+        model, about = opened(None)
+        return model, (about,)
     if choices.model is not None or not before:
         model, about = opened(choices.model)
         return model, (about,)

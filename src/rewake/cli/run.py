@@ -21,6 +21,7 @@ from rewake.cli.reporting import JsonReporter, TextReporter
 from rewake.cli.results import result_object
 from rewake.cli.resumed import sentences
 from rewake.cli.running import exit_code, run_prompt
+from rewake.cli.settled import ask_for_trust
 from rewake.cli.signals import Stopper
 from rewake.errors import ExitCode, RewakeError, UncertainError
 from rewake.model.events import Event, ToolLifecycle
@@ -55,6 +56,7 @@ def run_once(argument: str, choices: AgentChoices, output: OutputFormat) -> int:
     """Run one prompt; returns the exit status."""
     prompt = full_prompt(argument, may_be_empty=choices.resume is not None)
     choices, where = taken_up(choices)
+    ask_for_trust(choices)
     return asyncio.run(_run(prompt, choices, output, where))
 
 
@@ -70,6 +72,8 @@ async def _run(prompt: str | None, choices: AgentChoices, output: OutputFormat, 
     except UncertainError:
         _tell_uncertain(choices, reporter)
         raise
+    for sentence in agent.warnings:
+        reporter.warn(sentence)
     for sentence in agent.about:
         reporter.note(sentence)
     if agent.session.resumed is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from rewake.agent.providers.choose import open_model
@@ -16,21 +17,21 @@ from rewake.cli.reporting import TextReporter
 from rewake.cli.terminal import one_line, say
 from rewake.compose.agents import AgentOptions, build_agent
 from rewake.compose.opening import open_for_notes
-from rewake.compose.place import find_session, place
+from rewake.compose.place import Place, find_session, place
+from rewake.compose.settings import load_for
 from rewake.errors import ModelError
 from rewake.session.core import Session
-from rewake.settings.load import load_settings
 
 
 def generate_title(session: str, model: str | None, cwd: Path | None, *, as_json: bool) -> int:
     """Ask, record and print the title; returns the exit status.
 
-    `model` defaults to that of the session's newest run. Raises SessionNotFoundError,
+    `model` defaults to the settings' small model, else that of the session's newest run. Raises SessionNotFoundError,
     SessionBusyError, UsageError and ModelError where no title can be had.
     """
     at = place(cwd or ".")
     with open_for_notes(at, find_session(at, session)) as opened:
-        title = asyncio.run(_asked(opened, model, (cwd or Path()).resolve(), at.home))
+        title = asyncio.run(_asked(opened, model, (cwd or Path()).resolve(), at))
         if not title:
             raise ModelError(
                 "The model gave no title, so the session has the one that it had.",
@@ -42,11 +43,11 @@ def generate_title(session: str, model: str | None, cwd: Path | None, *, as_json
     return 0
 
 
-async def _asked(session: Session, name: str | None, cwd: Path, home: Path) -> str:
-    settings = load_settings(home, session.root)
+async def _asked(session: Session, name: str | None, cwd: Path, at: Place) -> str:
+    settings = load_for(replace(at, root=session.root)).settings
     run = session.state.world.run
     model, about = open_model(
-        name or (run.model if run is not None else None),
+        name or settings.small_model or (run.model if run is not None else None),
         environ=os.environ,
         settings_model=settings.model,
         blobs=session.blobs,

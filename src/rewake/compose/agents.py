@@ -30,8 +30,6 @@ class AgentOptions:
 
     permission_mode: PermissionMode | None = None
     ask: Ask | None = None
-    max_steps: int | None = None
-    max_cost_usd: float | None = None
 
 
 def build_agent(
@@ -76,9 +74,7 @@ def build_agent(
         executor=executor,
         system=system_prompt(session.root),
         observer=observer,
-        limits=Limits(
-            options.max_steps or settings.max_steps, options.max_cost_usd or settings.max_cost_usd
-        ),
+        limits=Limits(settings.max_steps, settings.max_cost_usd),
         compact_at_tokens=settings.compact_at_tokens,
     )
 

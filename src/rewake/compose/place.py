@@ -29,9 +29,7 @@ NEWEST: Final = "newest"
 
 
 MANAGED: Final = (
-    Path("/Library/Application Support/Rewake")
-    if sys.platform == "darwin"
-    else Path("/etc/rewake")
+    Path("/Library/Application Support/Rewake") if sys.platform == "darwin" else Path("/etc/rewake")
 )
 """Where an administrator puts settings that nobody overrides."""
 

@@ -106,7 +106,9 @@ def bring_up_to_date(at: Place, loaded: Loaded) -> list[str]:
             told.append(f"{source.label} uses old names ({changes}) and stays so: {error}")
             continue
         if done is not None:
-            told.append(f"{source.label} was brought up to date ({changes}; before: {done.backup}).")
+            told.append(
+                f"{source.label} was brought up to date ({changes}; before: {done.backup})."
+            )
     return told
 
 
@@ -118,19 +120,24 @@ def change_settings(
     A project that was trusted stays so.
     """
     where = Places(at.home, at.root)
-    trusted = name != "user" and not dry_run and _stands(where)
+    before = None if name == "user" or dry_run else load(where, may_leave_out=True)
     written = change(where, name, edits, at.disk, dry_run=dry_run)
-    if trusted and written.is_changed:
+    if before is not None and written.is_changed and _stands(before):
         after = load(where, may_leave_out=True)
-        if after.content and not after.problems:
+        if after.content and not after.problems and _is_only(name, written, before, after):
             answer(at, after, trusted=True)
     return written
 
 
-def _stands(where: Places) -> bool:
+def _stands(before: Loaded) -> bool:
     """Whether nothing in the project waits for trust."""
-    before = load(where, may_leave_out=True)
     return not before.problems and (not before.content or before.answer is True)
+
+
+def _is_only(name: FileSource, written: Written, before: Loaded, after: Loaded) -> bool:
+    """Whether that change is all that happened, so that nothing is trusted that came meanwhile."""
+    texts = {source.name: source.text for source in before.sources}
+    return texts | {name: written.after} == {source.name: source.text for source in after.sources}
 
 
 def keep_rule(at: Place, rule: str, *, deny: bool = False) -> Path:

@@ -1,0 +1,148 @@
+"""What comes with a project counts only as far as the user trusts it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.settings.conftest import Files
+
+from rewake.compose.settings import answer, change_settings, keep_rule
+from rewake.errors import SettingsError
+from rewake.settings.edit import Edit
+
+WIDE = {
+    "permissions": {"allow": ["Bash(make:*)"], "additional_directories": ["/srv"]},
+    "hooks": {"PreToolUse": [{"hooks": [{"command": "./hook"}]}]},
+    "mcp_servers": {"one": {"command": "server"}},
+    "verify": "make test",
+    "max_cost_usd": 1000,
+    "instructions": {"import_directories": ["/etc"]},
+    "redact_transcript": False,
+}
+
+
+def track(project: Path, *names: str) -> None:
+    for arguments in (["init", "-q"], ["add", "-f", *names]):
+        subprocess.run(["git", "-C", str(project), *arguments], check=True)
+
+
+def test_what_widens_does_not_count_until_it_is_trusted_and_what_forbids_always_does(
+    files: Files,
+) -> None:
+    wide = WIDE | {"permissions": {**WIDE["permissions"], "deny": ["Read(.env)"]}}  # type: ignore[dict-item]
+    files.team(json.dumps(wide))
+    loaded = files.loaded()
+    settings = loaded.settings
+    assert settings.permissions.allow == ()
+    assert settings.permissions.additional_directories == ()
+    assert settings.permissions.deny == ("Read(.env)",)
+    assert (settings.hooks, settings.mcp_servers, settings.verify) == ({}, {}, None)
+    assert (settings.max_cost_usd, settings.redact_transcript) == (None, None)
+    assert settings.instructions.import_directories == ()
+    assert {item.key for item in loaded.untrusted} == {
+        "permissions.allow",
+        "permissions.additional_directories",
+        "hooks",
+        "mcp_servers",
+        "verify",
+        "max_cost_usd",
+        "instructions.import_directories",
+        "redact_transcript",
+    }
+    answer(files.at, loaded, trusted=True)
+    trusted = files.loaded()
+    assert trusted.untrusted == ()
+    assert trusted.settings.verify == "make test"
+    assert trusted.settings.permissions.allow == ("Bash(make:*)",)
+
+
+def test_another_content_is_another_question_and_the_old_one_stays_answered(files: Files) -> None:
+    files.team('{"verify": "make"}')
+    answer(files.at, files.loaded(), trusted=True)
+    files.team('{"verify": "make evil"}')
+    assert files.loaded().settings.verify is None
+    assert files.loaded().answer is None
+    files.team('{  "verify": "make", "model": "other"}')  # nothing new that would need trust
+    assert files.loaded().settings.verify == "make"
+
+
+def test_a_no_is_kept_too(files: Files) -> None:
+    files.team('{"verify": "make"}')
+    answer(files.at, files.loaded(), trusted=False)
+    assert files.loaded().answer is False
+    assert files.loaded().settings.verify is None
+
+
+@pytest.mark.parametrize(("mode", "counts"), [("plan", "plan"), ("acceptEdits", None)])
+def test_a_mode_from_the_project_counts_only_where_it_narrows(
+    files: Files, mode: str, counts: str | None
+) -> None:
+    files.team(json.dumps({"permissions": {"mode": mode}}))
+    assert files.loaded().settings.permissions.mode == counts
+
+
+def test_a_trusted_project_cannot_switch_permissions_off_either(files: Files) -> None:
+    files.team('{"permissions": {"mode": "bypass"}}')
+    with pytest.raises(SettingsError, match="comes with the project"):
+        files.loaded()
+
+
+def test_the_users_own_local_file_needs_no_trust(files: Files) -> None:
+    files.local(json.dumps(WIDE))
+    assert files.loaded().settings.verify == "make test"
+    assert files.loaded().untrusted == ()
+
+
+def test_a_local_file_that_came_with_the_project_does(files: Files) -> None:
+    local = files.local(json.dumps(WIDE))
+    track(files.project, str(local))
+    assert files.loaded().settings.verify is None
+
+
+@pytest.mark.parametrize("version", ["2", "4"])
+def test_a_link_on_the_way_to_the_local_file_came_with_the_project_too(
+    files: Files, version: str
+) -> None:
+    (files.project / ".rewake").rmdir()
+    (files.project / "conf").mkdir()
+    (files.project / "conf/settings.local.json").write_text(json.dumps(WIDE))
+    (files.project / ".rewake").symlink_to("conf")
+    subprocess.run(["git", "-C", str(files.project), "init", "-q"], check=True)
+    subprocess.run(
+        ["git", "-C", str(files.project), "config", "index.version", version], check=True
+    )
+    track(files.project, ".")
+    assert files.loaded().settings.verify is None
+
+
+def test_a_damaged_file_of_answers_means_no_trust(files: Files) -> None:
+    files.team('{"verify": "make"}')
+    answer(files.at, files.loaded(), trusted=True)
+    (files.home / "trusted.json").write_bytes(b"{")
+    assert files.loaded().settings.verify is None
+
+
+def test_an_own_change_of_a_trusted_project_asks_nothing_new(files: Files) -> None:
+    change_settings(files.at, "project", [Edit("put", ("verify",), "make")])
+    assert files.loaded().settings.verify == "make"
+    files.team('{"verify": "from elsewhere"}')
+    change_settings(files.at, "project", [Edit("put", ("max_steps",), 9)])
+    assert files.loaded().settings.max_steps is None
+
+
+def test_always_is_kept_in_the_local_file_which_git_does_not_see(files: Files) -> None:
+    subprocess.run(["git", "-C", str(files.project), "init", "-q"], check=True)
+    file = keep_rule(files.at, "Bash(make:*)")
+    keep_rule(files.at, "Bash(make:*)")
+    assert json.loads(file.read_text()) == {"permissions": {"allow": ["Bash(make:*)"]}}
+    assert files.loaded().settings.permissions.allow == ("Bash(make:*)",)
+    status = subprocess.run(
+        ["git", "-C", str(files.project), "status", "--porcelain"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert status.stdout == ""
