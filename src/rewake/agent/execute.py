@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Final, Protocol
 
@@ -18,7 +18,15 @@ import anyio.to_thread
 import msgspec
 
 from rewake.agent.permissions import Denied, Permissions
-from rewake.agent.ports import Guard, Prepared, Tool, ToolContext, ToolInputError, ToolOutput
+from rewake.agent.ports import (
+    Guard,
+    Prepared,
+    Ruling,
+    Tool,
+    ToolContext,
+    ToolInputError,
+    ToolOutput,
+)
 from rewake.errors import StorageError
 from rewake.model.content import JsonObject, ToolCall, plain_text
 from rewake.model.events import Outcome
@@ -146,15 +154,19 @@ class Executor:
             said = f"{type(error).__name__}: {error}"
             self._refuse(action, f"This call was not executed: it could not be prepared ({said}).")
             return None
+        prepared = replace(prepared, call_id=action.call_id, arguments=arguments)
+        ruling: Ruling | None = None
         for guard in self.guards:
-            reason = await guard.before(tool, prepared)
-            if reason is not None:
-                self._refuse(action, reason, prepared)
+            word = await guard.before(tool, prepared)
+            if isinstance(word, str):
+                self._refuse(action, word, prepared)
                 return None
+            if word is not None and (ruling is None or word.decision == "ask"):
+                ruling = word
         # Whoever cancels must not wait for an answer that the user may never give.
         began_ns = self.monotonic_ns()
         decision = await anyio.to_thread.run_sync(
-            self.permissions.decide, tool, prepared, abandon_on_cancel=True
+            self.permissions.decide, tool, prepared, ruling, abandon_on_cancel=True
         )
         self._note_time("permission", action, "waited_ms", began_ns)
         if isinstance(decision, Denied):

@@ -136,21 +136,23 @@ class Loop:
         """What the model is told of the tools."""
         return tuple(tool.spec for tool in self.executor.tools.values())
 
-    async def run(self, prompt: str | Sequence[ContentBlock] | None) -> RunResult:
+    async def run(
+        self, prompt: str | Sequence[ContentBlock] | None, *, typed: str = ""
+    ) -> RunResult:
         """Answer one prompt (None: go on with what is there), with as many steps as it takes.
 
         What a person typed is the first block of a prompt; files and images may follow it.
 
         The prompt is durable before anything else happens. Cancelled, or ended by an error that is
         none of its reasons, it settles what was cut short and leaves a valid history; the caller
-        then records why with `result`.
+        then records why with `result`. `typed` is what the user typed for the prompt, if that differs.
         """
         before = self.session.state.world.usage
         self.steps = 0
         self._continued = self._held_back = 0
         self._response = ""
         if prompt is not None:
-            self.session.user(prompt)
+            self.session.user(prompt, typed=typed)
         try:
             text = prompt if isinstance(prompt, str) or prompt is None else typed_text(prompt)
             reason, error = await self._repeat(text, before)

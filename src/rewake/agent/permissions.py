@@ -7,11 +7,12 @@ a sentence on how to allow it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, Literal, assert_never
 
-from rewake.agent.ports import Prepared, Tool
+from rewake.agent.ports import Prepared, Ruling, Tool
 from rewake.agent.rules import Rule, allowed_by_any, parse_rule, simple_parts
 from rewake.model.events import FileChangeIntent
 
@@ -122,8 +123,13 @@ class Permissions:
         self._deny = [parse_rule(rule) for rule in deny]
         self._ask = ask
 
-    def decide(self, tool: Tool, prepared: Prepared) -> Allowed | Denied:
-        """Whether the call may run, asking the user if nothing else decides."""
+    def decide(
+        self, tool: Tool, prepared: Prepared, ruling: Ruling | None = None
+    ) -> Allowed | Denied:
+        """Whether the call may run, asking the user if nothing else decides.
+
+        A guard's `ruling` goes before modes and rules that allow, not before what denies.
+        """
         name = tool.spec.name
         forbidding = self._forbidding(name, prepared.subject)
         if forbidding is not None:
@@ -131,15 +137,28 @@ class Permissions:
                 f"The rule {forbidding} forbids this call. Find another way or ask the user."
             )
         by_mode = self._by_mode(tool, prepared)
-        if by_mode is not None:
+        must_ask = ruling is not None and ruling.decision == "ask"
+        if by_mode is not None and not (must_ask and isinstance(by_mode, Allowed)):
             return by_mode
+        if ruling is not None and not must_ask and not _is_protected(prepared):
+            return Allowed(ruling.reason)
         by_rule = self._by_rule(name, prepared)
-        if by_rule is not None:
+        if by_rule is not None and not must_ask:
             return by_rule
         suggested = _suggested_rule(name, prepared)
         if self._ask is None:
             return Denied(self._nobody_to_ask(name, suggested))
         return self._answer(name, prepared, suggested)
+
+    @contextmanager
+    def also_allowing(self, rules: Iterable[str]) -> Iterator[None]:
+        """Let these rules allow as well, for as long as the context lasts."""
+        added = [parse_rule(rule) for rule in rules]
+        self._allow[:0] = added
+        try:
+            yield
+        finally:
+            del self._allow[: len(added)]
 
     def forbids(self, tool_name: str, subject: str) -> bool:
         """Whether a deny rule speaks of it: for tools that come upon files nobody named."""

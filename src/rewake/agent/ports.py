@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from rewake.model.content import JsonObject, ResultBlock, Text, Thinking, ToolCall, Usage
 from rewake.model.events import Intent, Outcome, Result, StopReason, Todo
@@ -102,7 +102,7 @@ class ToolContext:
 
     `session_directory` holds `outputs/<call_id>/`; `secrets` are names of environment variables
     that no command may see, besides the providers' keys. Tools may touch what is in `project` or in
-    one of the `extra_directories`; a tool that searches leaves out each file, as it is shown, that
+    one of the `extra_directories`, and read what is in a `readable_directories`; a tool that searches leaves out each file, as it is shown, that
     `forbids(tool name, file)` names.
     """
 
@@ -112,6 +112,7 @@ class ToolContext:
     blobs: BlobPort
     files: Files
     extra_directories: tuple[Path, ...] = ()
+    readable_directories: tuple[Path, ...] = ()
     secrets: frozenset[str] = frozenset()
     todos: Callable[[], Sequence[Todo]] = tuple
     forbids: Callable[[str, str], bool] = lambda _tool, _file: False
@@ -124,6 +125,7 @@ class Prepared:
     `subject` is matched by permission rules (`Bash(git status:*)` → the command; file tools → the
     path relative to the project). `preview` is a diff or the command, to be shown with the question.
     `serial_keys` names what it must not share with a call running at the same time (real paths).
+    `call_id` and `arguments` are those of the call; whoever runs the calls fills them in.
     """
 
     intent: Intent
@@ -132,6 +134,19 @@ class Prepared:
     preview: str = ""
     serial_keys: tuple[str, ...] = ()
     data: object = None
+    call_id: str = ""
+    arguments: JsonObject = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What a guard that refuses nothing asks of the permissions: not to ask the user, or to ask.
+
+    Deny rules, plan mode and protected paths go before it.
+    """
+
+    decision: Literal["allow", "ask"]
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,8 +214,11 @@ class Gate(Protocol):
 class Guard(Protocol):
     """Stands around each call: may refuse it before, and add to what the model is told after."""
 
-    async def before(self, tool: Tool, prepared: Prepared) -> str | None:
-        """Why the call must not run, told to the model; None lets it go on to the permissions."""
+    async def before(self, tool: Tool, prepared: Prepared) -> str | Ruling | None:
+        """Why the call must not run, told to the model; else it goes on to the permissions.
+
+        Of several rulings one that asks counts.
+        """
         ...
 
     async def after(self, tool: Tool, prepared: Prepared, output: ToolOutput) -> ToolOutput:

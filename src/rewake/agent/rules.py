@@ -27,6 +27,7 @@ _COVERED: Final = {
 }
 _RULE: Final = re.compile(r"(?P<tool>[\w.:*-]+)(?:\((?P<what>.*)\))?", re.DOTALL)
 _PREFIX_MARK: Final = ":*"
+_MCP: Final = "mcp__"
 # Words before the command proper; what follows them is what runs.
 _WRAPPERS: Final = frozenset(
     {
@@ -82,7 +83,11 @@ class Rule:
         )
 
     def _covers(self, tool: str) -> bool:
-        return tool == self.tool or tool in _COVERED.get(self.tool, ())
+        if tool == self.tool or tool in _COVERED.get(self.tool, ()):
+            return True
+        # `mcp__server` and `mcp__server__*` speak of all tools of that server.
+        is_server = self.tool.startswith(_MCP) and "__" not in self.tool.removeprefix(_MCP)
+        return is_server and tool.startswith(f"{self.tool}__")
 
 
 def parse_rule(text: str) -> Rule:
@@ -93,8 +98,16 @@ def parse_rule(text: str) -> Rule:
             f"{text!r} is no permission rule.",
             remedy="Write it as a tool's name or as Tool(what), such as Bash(git status:*).",
         )
-    what = match["what"]
-    if what is not None and match["tool"] != "Bash":
+    what, tool = match["what"], match["tool"]
+    if tool.startswith(_MCP):
+        if what is not None:
+            raise SettingsError(
+                f"The permission rule {text!r} can't be used: rules for MCP tools say no more than "
+                "the tool.",
+                remedy="Write it as mcp__SERVER or mcp__SERVER__TOOL.",
+            )
+        tool = tool.removesuffix("__*")
+    if what is not None and tool != "Bash":
         try:
             name_pattern(what)
         except ValueError as error:
@@ -103,7 +116,7 @@ def parse_rule(text: str) -> Rule:
                 remedy="Use a path or a pattern such as src/**.",
             ) from error
     # As in other agents, `Bash()`, `Bash(*)` and `Bash` all mean every command.
-    return Rule(match["tool"], None if what in {"", "*", "**"} else what)
+    return Rule(tool, None if what in {"", "*", "**"} else what)
 
 
 def _with_parents(path: str) -> list[str]:

@@ -65,7 +65,7 @@ def prompts_of(session: Session) -> list[Prompt]:
         with at.lineage(paths) as reader:
             entries = whole_history(reader, at.blobs(paths)).entries
     return [
-        Prompt(entry.message_id, typed_text(entry.message.content))
+        Prompt(entry.message_id, entry.message.typed or typed_text(entry.message.content))
         for entry in entries
         if entry.message.role == "user" and not entry.message.source
     ]

@@ -60,6 +60,8 @@ def _entry(entry: Entry, style: Style, columns: int) -> None:
     stamp = style.dim(one_line(entry.timestamp[_TIME]))
     say()
     say(f"{paint(style.bold(one_line(who)))} {stamp} {style.dim(one_line(entry.message_id))}")
+    if message.typed:
+        say(style.dim(clean(message.typed)))
     answers = iter(entry.answers)
     for block in message.content:
         if isinstance(block, Text):

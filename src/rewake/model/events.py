@@ -105,7 +105,8 @@ class Message(Payload, frozen=True):
     """One message. Its id is the id of its event.
 
     `provider` holds what the provider needs back verbatim. `source` tells messages that no person
-    typed (`rewake`: a note about a verdict, `skill`, …) from prompts (empty).
+    typed (`rewake`: a note about a verdict, `skill`, …) from prompts (empty). `typed` is what a
+    person typed where the content is what that stands for (a command written in Markdown).
     """
 
     role: Role
@@ -115,6 +116,7 @@ class Message(Payload, frozen=True):
     stop_reason: StopReason | None = None
     provider: JsonObject | None = None
     source: str = ""
+    typed: str = ""
 
 
 class MessageAmendment(Payload, frozen=True):

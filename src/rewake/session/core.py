@@ -204,12 +204,15 @@ class Session:
             self._checkpoint_size = self._file.size if self._file is not None else 0
             self.recorder.submit(self.state.checkpoint(), step=self._step)
 
-    def user(self, content: str | Sequence[ContentBlock], *, source: str = "") -> str:
+    def user(
+        self, content: str | Sequence[ContentBlock], *, source: str = "", typed: str = ""
+    ) -> str:
         """Record a user's message; returns its id. Durable on return.
 
-        `source` names who wrote it where no person did.
+        `source` names who wrote it where no person did; `typed` is what a person typed where the
+        content is what that stands for.
         """
-        message = Message("user", _blocks(content), source=source)
+        message = Message("user", _blocks(content), source=source, typed=typed)
         return self.record(message, barrier=True).event_id
 
     def assistant(

@@ -31,9 +31,11 @@ class AsyncSession:
     def __init__(self, session: Session) -> None:
         self.sync = session
 
-    async def user(self, content: str | Sequence[ContentBlock], *, source: str = "") -> str:
+    async def user(
+        self, content: str | Sequence[ContentBlock], *, source: str = "", typed: str = ""
+    ) -> str:
         """See `Session.user`."""
-        return await _in_thread(lambda: self.sync.user(content, source=source))
+        return await _in_thread(lambda: self.sync.user(content, source=source, typed=typed))
 
     async def assistant(
         self,

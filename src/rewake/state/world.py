@@ -144,7 +144,8 @@ class World(msgspec.Struct):
     def _message(self, message: Message) -> None:
         self.messages += 1
         if message.role == "user" and not message.source:
-            self.last_prompt_head = head(plain_text(message.content), _PROMPT_BYTES_MAX)
+            words = message.typed or plain_text(message.content)
+            self.last_prompt_head = head(words, _PROMPT_BYTES_MAX)
             if not self.first_prompt_head or self.first_prompt_head.isspace():
                 self.first_prompt_head = self.last_prompt_head
         elif message.role == "assistant":

@@ -46,8 +46,11 @@ class Target:
         return None
 
 
-def resolve(file_path: str, context: ToolContext) -> Target:
-    """The file that `file_path` names; relative paths are the project's. Raises ToolInputError."""
+def resolve(file_path: str, context: ToolContext, *, reading: bool = False) -> Target:
+    """The file that `file_path` names; relative paths are the project's. Raises ToolInputError.
+
+    `reading` lets it be where the session may only read.
+    """
     if not file_path:
         raise ToolInputError("The path is empty: give the path of a file.")
     if "\0" in file_path:
@@ -56,16 +59,17 @@ def resolve(file_path: str, context: ToolContext) -> Target:
         real = os.path.realpath(os.path.join(context.project, file_path))
     except (OSError, ValueError) as error:
         raise ToolInputError(f"{file_path!r} is no usable path: {error}.") from error
-    if not is_inside(real, context):
+    if not is_inside(real, context, reading=reading):
         raise ToolInputError(_outside(file_path, real, context))
     return Target(real, shown(real, context))
 
 
-def is_inside(real: str, context: ToolContext) -> bool:
+def is_inside(real: str, context: ToolContext, *, reading: bool = False) -> bool:
     """Whether a resolved path is one of the allowed directories or below one."""
+    readable = context.readable_directories if reading else ()
     return any(
         real == str(root) or real.startswith(os.path.join(root, ""))
-        for root in (context.project, *context.extra_directories)
+        for root in (context.project, *context.extra_directories, *readable)
     )
 
 
@@ -114,4 +118,4 @@ def _same_name(target: Target, context: ToolContext) -> list[str]:
 
 def allowed_root(path: str | None, context: ToolContext) -> Path:
     """The directory or file that a search starts from: `path`, or the project."""
-    return Path(resolve(path, context).real) if path else context.project
+    return Path(resolve(path, context, reading=True).real) if path else context.project

@@ -78,7 +78,7 @@ class ReadTool:
 
     def prepare(self, call_id: str, arguments: JsonObject, context: ToolContext) -> Prepared:  # noqa: ARG002  # the port's
         given = parse("Read", Arguments, arguments)
-        target = resolve(given.file_path, context)
+        target = resolve(given.file_path, context, reading=True)
         plan = _Plan(target, max(given.offset or 1, 1), given.limit or LINES_DEFAULT)
         if plan.limit < 1:
             raise ToolInputError("limit must be 1 or more.")

@@ -1,0 +1,395 @@
+"""Hooks: commands of the user's that hear of what the agent does and may stand in its way.
+
+The rules kept here:
+
+- A hook that blocks (exit status 2, or JSON that says so) blocks; one that fails in any other way is a
+  notice and blocks nothing.
+- What a hook allows is still subject to deny rules, to plan mode and to protected paths.
+- A hook is an effect of its own: each one that ran is a line of the transcript.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Final, Literal
+
+import anyio
+import anyio.to_thread
+import msgspec
+
+from rewake.agent.hook_process import HookRun, run_hook
+from rewake.agent.ports import Prepared, Ruling, Tool, ToolOutput
+from rewake.errors import ExitCode, RewakeError
+from rewake.model.content import Image, JsonObject, ResultBlock, Text
+from rewake.session.core import Session
+from rewake.settings.schema import HookCommand, HookMatcher
+
+HookEvent = Literal[
+    "PreToolUse", "PostToolUse", "Stop", "UserPromptSubmit", "SessionStart", "SessionEnd"
+]
+EVENTS: Final[tuple[HookEvent, ...]] = (
+    "PreToolUse",
+    "PostToolUse",
+    "Stop",
+    "UserPromptSubmit",
+    "SessionStart",
+    "SessionEnd",
+)
+TIMEOUT_S_DEFAULT: Final = 60.0
+# Whoever leaves waits for these; what takes longer belongs in the background.
+END_TIMEOUT_S_DEFAULT: Final = 5.0
+_TIMEOUT_S_MAX: Final = 600.0
+_REASON_CHARS_MAX: Final = 4_000
+_CONTEXT_CHARS_MAX: Final = 10_000
+_BLOCKS: Final = 2
+
+
+class PromptBlockedError(RewakeError):
+    """A hook refused a prompt; it is not part of the conversation any more."""
+
+    exit_code = ExitCode.FAILED
+
+
+@dataclass(frozen=True, slots=True)
+class Hook:
+    """One command for one event; `matcher` of None matches every tool."""
+
+    event: HookEvent
+    command: str
+    matcher: re.Pattern[str] | None
+    timeout_s: float
+    origin: str
+
+    def concerns(self, tool_name: str | None) -> bool:
+        """Whether it runs for a tool of this name (None: for an event without a tool)."""
+        return self.matcher is None or tool_name is None or bool(self.matcher.fullmatch(tool_name))
+
+
+def hooks_in(
+    given: Mapping[str, Sequence[HookMatcher]], origin: str
+) -> tuple[list[Hook], list[str]]:
+    """The hooks of one source of settings, and a sentence for each that can't be used."""
+    hooks: list[Hook] = []
+    problems: list[str] = []
+    for name, matchers in given.items():
+        event = next((one for one in EVENTS if one == name), None)
+        if event is None:
+            problems.append(f"In {origin}, there is no hook event {name!r}.")
+            continue
+        for matcher in matchers:
+            try:
+                pattern = _pattern(matcher.matcher)
+            except re.error as error:
+                problems.append(
+                    f"In {origin}, the matcher {matcher.matcher!r} of {event} is no regular "
+                    f"expression ({error}), so its hooks don't run."
+                )
+                continue
+            hooks += [_hook(event, one, pattern, origin) for one in matcher.hooks]
+    return hooks, problems
+
+
+def _pattern(matcher: str) -> re.Pattern[str] | None:
+    return None if matcher in {"", "*"} else re.compile(matcher)
+
+
+def _hook(
+    event: HookEvent, given: HookCommand, pattern: re.Pattern[str] | None, origin: str
+) -> Hook:
+    usual = END_TIMEOUT_S_DEFAULT if event == "SessionEnd" else TIMEOUT_S_DEFAULT
+    timeout_s = min(given.timeout or usual, _TIMEOUT_S_MAX)
+    return Hook(event, given.command, pattern, timeout_s, origin)
+
+
+# --- what a hook says ------------------------------------------------------------------------
+
+
+class _Specific(msgspec.Struct, frozen=True, rename="camel"):
+    permission_decision: Literal["allow", "deny", "ask"] | None = None
+    permission_decision_reason: str = ""
+    additional_context: str = ""
+
+
+class _Json(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of a hook's JSON that means something here."""
+
+    decision: Literal["allow", "approve", "deny", "block", "ask"] | None = None
+    reason: str = ""
+    additional_context: str = ""
+    system_message: str = ""
+    hook_specific_output: _Specific = _Specific()
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What came of all hooks for one event. `problems` are failures, `messages` words for the user."""
+
+    decision: Literal["allow", "ask", "deny"] | None = None
+    reason: str = ""
+    context: str = ""
+    problems: tuple[str, ...] = ()
+    messages: tuple[str, ...] = ()
+
+    def joined(self, later: Said) -> Said:
+        """Both; of two decisions the stricter one counts."""
+        order = (None, "allow", "ask", "deny")
+        stricter = max(self, later, key=lambda said: order.index(said.decision))
+        return Said(
+            stricter.decision,
+            stricter.reason,
+            "\n".join(filter(None, (self.context, later.context))),
+            (*self.problems, *later.problems),
+            (*self.messages, *later.messages),
+        )
+
+
+def said_by(run: HookRun, event: HookEvent) -> Said:
+    """What a command that has ended says."""
+    name = _shortened(run.command, 80)
+    if run.problem:
+        return Said(problems=(f"The {event} hook {name!r} failed: {run.problem}.",))
+    if run.exit_code == _BLOCKS:
+        reason = run.stderr.strip() or f"The hook {name!r} gave no reason."
+        return Said("deny", _shortened(reason, _REASON_CHARS_MAX))
+    if run.exit_code != 0:
+        words = _shortened(" ".join(run.stderr.split()), 200)
+        told = f"The {event} hook {name!r} failed with exit status {run.exit_code}"
+        return Said(problems=(f"{told}: {words}" if words else f"{told}.",))
+    text = run.stdout.strip()
+    if not text.startswith("{"):
+        # Plain words are for the model where it is told something, and for nobody elsewhere.
+        is_told = event in {"UserPromptSubmit", "SessionStart"}
+        return Said(context=_shortened(text, _CONTEXT_CHARS_MAX) if is_told else "")
+    try:
+        return _of_json(msgspec.json.decode(text, type=_Json), name)
+    except (msgspec.DecodeError, RecursionError) as error:
+        return Said(problems=(f"The {event} hook {name!r} printed JSON of no use: {error}.",))
+
+
+def _of_json(given: _Json, name: str) -> Said:
+    specific = given.hook_specific_output
+    chosen = specific.permission_decision or given.decision
+    decision: Literal["allow", "ask", "deny"] | None
+    match chosen:
+        case "allow" | "approve":
+            decision = "allow"
+        case "deny" | "block":
+            decision = "deny"
+        case _:
+            decision = chosen
+    reason = specific.permission_decision_reason or given.reason
+    if decision == "deny" and not reason:
+        reason = f"The hook {name!r} gave no reason."
+    return Said(
+        decision,
+        _shortened(reason, _REASON_CHARS_MAX),
+        _shortened(specific.additional_context or given.additional_context, _CONTEXT_CHARS_MAX),
+        messages=(given.system_message[:_REASON_CHARS_MAX],) if given.system_message else (),
+    )
+
+
+def _shortened(text: str, chars_max: int) -> str:
+    return text if len(text) <= chars_max else f"{text[: chars_max - 1]}…"
+
+
+# --- beside the loop -------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Hooks:
+    """All hooks of a session, as an attendant, a gate and a guard.
+
+    `environment` is what the commands get; `mode` tells the permission mode. Cancelled, it kills what
+    it runs before it lets go.
+    """
+
+    session: Session
+    hooks: Sequence[Hook]
+    cwd: Path
+    environment: Mapping[str, str]
+    mode: Callable[[], str]
+    notice: Callable[[str], None]
+    _has_started: bool = False
+    _was_held_back: bool = False
+    _told: set[str] = field(default_factory=set)
+
+    # --- attendant
+
+    async def on_prompt(self, prompt: str | None) -> None:
+        """SessionStart once, then UserPromptSubmit; a prompt that is blocked is taken back."""
+        self._was_held_back = False
+        if not self._has_started:
+            self._has_started = True
+            source = "startup" if self.session.resumed is None else "resume"
+            self._tell(await self.run("SessionStart", {"source": source}))
+        if prompt is None:
+            return
+        said = await self.run("UserPromptSubmit", {"prompt": prompt})
+        if said.decision == "deny":
+            raise self._blocked(said.reason)
+        self._tell(said)
+
+    async def before_request(self) -> None:
+        """Nothing is to be said here."""
+
+    def _tell(self, said: Said) -> None:
+        if said.context:
+            self.session.user(f"[hook] {said.context}", source="hook")
+
+    def _blocked(self, reason: str) -> PromptBlockedError:
+        prompt_id = self.session.state.conversation.newest_prompt
+        is_gone = prompt_id is not None and _taken_back(self.session, prompt_id)
+        rest = "" if is_gone else " It stays in this session's history."
+        return PromptBlockedError(
+            f"A hook blocked the prompt: {reason}{rest}", remedy="Ask in other words."
+        )
+
+    # --- gate
+
+    async def holds_back(self) -> str | None:
+        """What a Stop hook still wants done."""
+        said = await self.run("Stop", {"stop_hook_active": self._was_held_back})
+        if said.decision != "deny":
+            return None
+        self._was_held_back = True
+        return f"[hook] {said.reason}"
+
+    # --- guard
+
+    async def before(self, tool: Tool, prepared: Prepared) -> str | Ruling | None:
+        """What the PreToolUse hooks say of a call."""
+        said = await self.run("PreToolUse", _call(tool, prepared), tool.spec.name)
+        match said.decision:
+            case "deny":
+                return f"A hook blocked this call: {said.reason}"
+            case "allow" | "ask":
+                return Ruling(said.decision, said.reason or "a hook")
+            case None:
+                return None
+
+    async def after(self, tool: Tool, prepared: Prepared, output: ToolOutput) -> ToolOutput:
+        """The output with what the PostToolUse hooks say of it."""
+        told = {**_call(tool, prepared), "tool_response": _response(output)}
+        said = await self.run("PostToolUse", told, tool.spec.name)
+        words = [said.reason if said.decision == "deny" else "", said.context]
+        added = [Text(f"[hook] {word}") for word in words if word]
+        return replace(output, content=(*output.content, *added)) if added else output
+
+    # --- the end
+
+    async def end(self, reason: str) -> None:
+        """SessionEnd; harmless where no session began."""
+        if self._has_started:
+            self._has_started = False
+            await self.run("SessionEnd", {"reason": reason})
+
+    # --- running
+
+    async def run(self, event: HookEvent, told: JsonObject, tool_name: str | None = None) -> Said:
+        """Run the hooks for an event one after the other until one blocks; record each."""
+        said = Said()
+        payload: bytes | None = None
+        for hook in self.hooks:
+            if hook.event != event or not hook.concerns(tool_name):
+                continue
+            payload = payload or msgspec.json.encode({**self._common(event), **told})
+            done = await _to_its_end(
+                partial(
+                    run_hook,
+                    hook.command,
+                    payload,
+                    cwd=self.cwd,
+                    environment=self.environment,
+                    timeout_s=hook.timeout_s,
+                )
+            )
+            one = said_by(done, event)
+            self._record(hook, done, one, told)
+            said = said.joined(one)
+            if one.decision == "deny":
+                break
+        for problem in said.problems:
+            if problem not in self._told:  # a hook that always fails is told of once
+                self._told.add(problem)
+                self.notice(problem)
+        for message in said.messages:
+            self.notice(message)
+        return said
+
+    def _common(self, event: HookEvent) -> JsonObject:
+        return {
+            "session_id": self.session.session_id,
+            "transcript_path": str(self.session.transcript or ""),
+            "cwd": str(self.cwd),
+            "permission_mode": self.mode(),
+            "hook_event_name": event,
+        }
+
+    def _record(self, hook: Hook, done: HookRun, said: Said, told: JsonObject) -> None:
+        details: JsonObject = {
+            "event": hook.event,
+            "command": hook.command,
+            "exit_code": done.exit_code,
+            "duration_ms": done.duration_ms,
+            "decision": said.decision,
+            "reason": said.reason or None,
+            "problem": "; ".join(said.problems) or None,
+            "call_id": told.get("tool_use_id"),
+        }
+        shown = {key: value for key, value in details.items() if value is not None}
+        self.session.transition("hook", "hook", hook.event, shown)
+
+
+async def _to_its_end(run: Callable[..., HookRun]) -> HookRun:
+    """Run it in a thread; cancelled, call it off and wait until it has killed its command."""
+    called_off = threading.Event()
+
+    async def call_off() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            called_off.set()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(call_off)
+        done = await anyio.to_thread.run_sync(partial(run, called_off=called_off))
+        tasks.cancel_scope.cancel()
+    return done
+
+
+def _call(tool: Tool, prepared: Prepared) -> JsonObject:
+    return {
+        "tool_name": tool.spec.name,
+        "tool_input": prepared.arguments,
+        "tool_use_id": prepared.call_id,
+    }
+
+
+def _response(output: ToolOutput) -> JsonObject:
+    return {"content": [_block(one) for one in output.content], "is_error": output.is_error}
+
+
+def _block(block: ResultBlock) -> JsonObject:
+    if isinstance(block, Text):
+        return {"type": "text", "text": block.text}
+    kind = "image" if isinstance(block, Image) else "file"
+    return {"type": kind, "media_type": block.media_type, "size": block.size}
+
+
+def _taken_back(session: Session, message_id: str) -> bool:
+    """Go back to just before a message; False in a session that keeps nothing to go back to."""
+    if session.transcript is None:
+        return False
+    session.flush()
+    with session.reader() as reader:
+        found = reader.locate(message_id)
+    parent_id = found[1].parent_id if found is not None else None
+    if parent_id is None:
+        return False
+    session.rewind(parent_id)
+    return True
