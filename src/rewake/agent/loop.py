@@ -32,7 +32,7 @@ from rewake.agent.compaction import (
     view_tokens,
 )
 from rewake.agent.execute import Executor
-from rewake.agent.ports import Attendant, Gate, Model, ModelRequest, Reply, ToolSpec
+from rewake.agent.ports import Attendant, Ending, Gate, Model, ModelRequest, Reply, ToolSpec
 from rewake.agent.titling import INSTRUCTION as TITLING
 from rewake.agent.titling import title_in
 from rewake.errors import ModelError, PromptTooLongError, RewakeError, StorageError
@@ -123,6 +123,7 @@ class Loop:
     compact_at_tokens: int | None = None
     attendants: tuple[Attendant, ...] = ()
     gates: tuple[Gate, ...] = ()
+    endings: tuple[Ending, ...] = ()
     held_back_max: int = HELD_BACK_MAX
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     state: State = "idle"
@@ -161,6 +162,12 @@ class Loop:
                 await anyio.to_thread.run_sync(self.executor.settle_open)
             raise
         return self.result(reason, before, error)
+
+    async def end(self, reason: str) -> None:
+        """Let what works beside the loop come to its end. Call it before the session is closed."""
+        endings, self.endings = self.endings, ()
+        for ending in endings:
+            await ending(reason)
 
     def result(self, reason: Reason, before: Usage, error: RewakeError | None = None) -> RunResult:
         """Record the end of the run and tell how it went."""

@@ -7,7 +7,7 @@ permitted, recorded as started, and only then `run`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
@@ -201,6 +201,10 @@ class Attendant(Protocol):
     async def before_request(self) -> None:
         """A request is about to be made from the session's view."""
         ...
+
+
+Ending = Callable[[str], Awaitable[None]]
+"""Called with the reason when a session is about to be closed, while facts can still be recorded."""
 
 
 class Gate(Protocol):

@@ -249,6 +249,12 @@ def _stats(values: Values) -> int:
     )
 
 
+def _skills(values: Values) -> int:
+    from rewake.cli.skills import list_skills
+
+    return list_skills(values.path("cwd"), as_json=values.flag("json"))
+
+
 def _demo(values: Values) -> int:
     from rewake.cli.demo import run_demo
 
@@ -377,5 +383,6 @@ _COMMANDS: Final[dict[str, Callable[[Values], int]]] = {
     "trash": _trash,
     "gc": _gc,
     "stats": _stats,
+    "skills": _skills,
     "demo": _demo,
 }

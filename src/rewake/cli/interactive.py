@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from rewake.cli.asking import asker_for
 from rewake.cli.branching import Branching, leave
+from rewake.cli.expanding import Word, help_lines, words_at
 from rewake.cli.failing import for_command_line
 from rewake.cli.opening import Agent, open_agent, taken_up, working_directory
 from rewake.cli.options import AgentChoices
@@ -93,7 +94,7 @@ class Conversation:
             if text is None:
                 return int(ExitCode.DONE if self.stopper.reason is None else self._stopped())
             try:
-                command = parse(text)
+                command = parse(text, self._others(text))
                 if command is None:
                     ending = await self._answer(text)
                 else:
@@ -196,7 +197,7 @@ class Conversation:
                 await self._title(command.argument)
             case "tag":
                 self._tag(command.argument)
-            case "help" | "status" | "todos" | "sessions" | "memory":
+            case "help" | "status" | "todos" | "sessions" | "memory" | "skills":
                 self._show(command.name)
             case _:
                 assert_never(command.name)
@@ -206,12 +207,18 @@ class Conversation:
         match name:
             case "help":
                 say(HELP)
+                for line in help_lines(self._words()):
+                    say(line)
             case "status":
                 self._status()
             case "todos":
                 self._todos()
             case "memory":
                 self._memory()
+            case "skills":
+                from rewake.cli.skills import print_skills
+
+                print_skills(working_directory(self.choices))
             case _:
                 from rewake.cli.sessions import print_sessions
 
@@ -236,6 +243,13 @@ class Conversation:
         }
         for name, value in rows.items():
             say(f"{style.dim(f'{name:<11}')} {one_line(value)}")
+
+    def _others(self, text: str) -> list[str]:
+        return [word.name for word in self._words()] if text.lstrip().startswith("/") else []
+
+    def _words(self) -> tuple[Word, ...]:
+        """The words that users have written, looked up anew: they may be written meanwhile."""
+        return words_at(working_directory(self.choices))
 
     def _project(self) -> str:
         return clean(str(place(working_directory(self.choices)).root))

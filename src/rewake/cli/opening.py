@@ -21,6 +21,7 @@ from rewake.agent.providers.choose import open_model
 from rewake.cli.options import AgentChoices
 from rewake.cli.settled import settings_of
 from rewake.compose.agents import AgentOptions, RunObserver, build_agent, trace_options
+from rewake.compose.extensions import Extensions, load_extensions
 from rewake.compose.place import Place, find_session, place
 from rewake.compose.sessions import open_session
 from rewake.compose.settings import bring_up_to_date
@@ -67,13 +68,18 @@ class Agent:
     about: tuple[str, ...]
     before: Usage = field(default_factory=Usage)
     warnings: tuple[str, ...] = ()
+    extensions: Extensions = field(default_factory=Extensions)
 
     async def close(self) -> None:
         """Commit and release everything. Raises StorageError if that fails."""
+        ended = self.session.state.world.terminal
         try:
-            await self.model.close()
+            await self.loop.end(ended.reason if ended is not None else "other")
         finally:
-            self.session.close()
+            try:
+                await self.model.close()
+            finally:
+                self.session.close()
 
 
 def working_directory(choices: AgentChoices) -> Path:
@@ -149,6 +155,7 @@ def open_agent(
     settings = loaded.settings
     warnings = (*loaded.notices(), *bring_up_to_date(at, loaded))
     mode, about_mode = _mode(choices, loaded)
+    extensions = load_extensions(at.home, at.root, settings)
     blobs = LateBlobs()
     model, about_model = _model(choices, loaded, blobs, cwd)
     session = open_session(
@@ -174,9 +181,19 @@ def open_agent(
         cwd = session.root
         about_files = (plain_text(session.messages[-1].message.content),)
     options = AgentOptions(mode, ask)
-    loop = build_agent(session, model, observer, settings, options, cwd=cwd, tools=_tools(choices))
+    loop = build_agent(
+        session,
+        model,
+        observer,
+        settings,
+        options,
+        cwd=cwd,
+        tools=_tools(choices),
+        extensions=extensions,
+    )
     about = (*about_model, *about_mode, *about_files)
-    return Agent(session, model, loop, about, warnings=warnings)
+    warnings = (*warnings, *extensions.problems)
+    return Agent(session, model, loop, about, warnings=warnings, extensions=extensions)
 
 
 def _mode(choices: AgentChoices, loaded: Loaded) -> tuple[PermissionMode, tuple[str, ...]]:

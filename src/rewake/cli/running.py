@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from rewake.agent.loop import Reason, RunResult
+from rewake.cli.expanding import as_typed
 from rewake.cli.opening import Agent
 from rewake.cli.signals import Stopper
 from rewake.errors import ExitCode, RewakeError, StorageError
@@ -61,7 +62,8 @@ async def _answered(agent: Agent, prompt: str | None) -> RunResult | None:
         # A request must not end with the model's own words: most providers refuse it.
         agent.session.user(_GO_ON, source="rewake")
     try:
-        return await agent.loop.run(prompt)
+        async with as_typed(agent, prompt) as (asked, typed):
+            return await agent.loop.run(asked, typed=typed)
     except StoppedError:
         agent.loop.executor.settle_open()
         return None

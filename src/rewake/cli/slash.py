@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
@@ -22,6 +23,7 @@ Name = Literal[
     "compact",
     "todos",
     "memory",
+    "skills",
     "help",
     "quit",
 ]
@@ -44,6 +46,7 @@ HELP: Final = """\
 /compact            replace older messages by a summary of them
 /todos              the agent's todo list
 /memory             what session memory says
+/skills             the skills, and the commands written in Markdown
 /help               this
 /quit               leave (or Ctrl-D)
 
@@ -59,8 +62,8 @@ class Command:
     argument: str = ""
 
 
-def parse(text: str) -> Command | None:
-    """The command in `text`; None when it is a prompt.
+def parse(text: str, others: Collection[str] = ()) -> Command | None:
+    """The command in `text`; None when it is a prompt, such as one that begins with one of `others`.
 
     A path at the beginning of a prompt is no command. Raises UsageError for an unknown command.
     """
@@ -69,6 +72,8 @@ def parse(text: str) -> Command | None:
         return None
     name = _NAMES.get(word[1:])
     if name is None:
-        known = " ".join(f"/{known}" for known in _NAMES)
+        if word[1:] in others:
+            return None
+        known = " ".join(f"/{known}" for known in (*_NAMES, *others))
         raise UsageError(f"There is no command {word}.", remedy=f"There are: {known}.")
     return Command(name, argument.strip())

@@ -629,6 +629,17 @@ Examples:
     ),
 )
 
+SKILLS: Final = Command(
+    name="skills",
+    help="List the skills and written commands of this project, and what is wrong with any.",
+    examples="""
+Examples:
+  rewake skills
+  rewake skills --json | jq -r '.skills[].name'
+""",
+    options=(Option("json", ("--json",), "flag", "One object."), _CWD),
+)
+
 STATS: Final = Command(
     name="stats",
     help="Count sessions, tokens and cost, by project, day and model.",
@@ -663,6 +674,7 @@ COMMANDS: Final = {
         TRASH,
         GC,
         STATS,
+        SKILLS,
         DEMO,
     )
 }

@@ -14,6 +14,7 @@ from rewake.agent.ports import Model, Tool, ToolContext
 from rewake.agent.prompt import system_prompt
 from rewake.agent.tools import builtin_tools
 from rewake.agent.tracing import TracedModel
+from rewake.compose.extensions import Extensions, beside
 from rewake.compose.files import track_files
 from rewake.record.trace import TraceOptions
 from rewake.session.core import Session
@@ -41,12 +42,23 @@ def build_agent(
     *,
     cwd: Path,
     tools: tuple[Tool, ...] | None = None,
+    extensions: Extensions | None = None,
 ) -> Loop:
-    """The loop over `session`, ready to run. `tools` default to the built-in ones."""
+    """The loop over `session`, ready to run. `tools` default to the built-in ones.
+
+    `extensions` come from `load_extensions`; call `Loop.end` before the session is closed.
+    """
     track_files(session, observer.on_notice)
     given = settings.permissions
     permissions = Permissions(
         options.permission_mode or given.mode or "default", given.allow, given.deny, options.ask
+    )
+    added = beside(
+        extensions or Extensions(),
+        session,
+        cwd=cwd,
+        mode=lambda: permissions.mode,
+        notice=observer.on_notice,
     )
     context = ToolContext(
         project=session.root,
@@ -58,24 +70,29 @@ def build_agent(
             session.root.joinpath(os.path.expanduser(path)).resolve()  # noqa: PTH111  # never raises
             for path in given.additional_directories
         ),
+        readable_directories=added.readable_directories,
         todos=lambda: session.state.conversation.todos,
         forbids=permissions.forbids,
     )
     executor = Executor(
         session=session,
-        tools={tool.spec.name: tool for tool in tools or builtin_tools()},
+        tools={tool.spec.name: tool for tool in (*(tools or builtin_tools()), *added.tools)},
         context=context,
         permissions=permissions,
         observer=observer,
+        guards=added.guards,
     )
     return Loop(
         session=session,
         model=TracedModel(model, session.trace, content=settings.trace.content is not False),
         executor=executor,
-        system=system_prompt(session.root),
+        system="\n\n".join(filter(None, (system_prompt(session.root), added.system))),
         observer=observer,
         limits=Limits(settings.max_steps, settings.max_cost_usd),
         compact_at_tokens=settings.compact_at_tokens,
+        attendants=added.attendants,
+        gates=added.gates,
+        endings=added.endings,
     )
 
 

@@ -1,0 +1,110 @@
+"""What users add to the agent: skills, commands in Markdown, hooks; and how it is put beside the loop.
+
+The rules kept here: nothing of it is imported where nothing of it is there; what can't be used is a
+sentence for the user and never an error; what a project's own files would run waits for the user's
+trust (settings see to that for hooks).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rewake.agent.ports import Attendant, Ending, Gate, Guard, Tool
+from rewake.agent.tools.environment import for_command
+from rewake.session.core import Session
+from rewake.settings.schema import Settings
+
+if TYPE_CHECKING:
+    from rewake.agent.commands import Commands
+    from rewake.agent.hooks import Hook
+    from rewake.agent.skills import Skills
+
+PROJECT_DIRECTORIES: Final = (".rewake", ".claude")
+
+
+@dataclass(frozen=True, slots=True)
+class Extensions:
+    """What was found, before any session. `problems` are sentences about what can't be used."""
+
+    skills: Skills | None = None
+    commands: Commands | None = None
+    hooks: tuple[Hook, ...] = ()
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Additions:
+    """What extensions add to a loop. `endings` come when the session is about to be closed."""
+
+    tools: tuple[Tool, ...] = ()
+    system: str = ""
+    readable_directories: tuple[Path, ...] = ()
+    attendants: tuple[Attendant, ...] = ()
+    gates: tuple[Gate, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    endings: tuple[Ending, ...] = ()
+
+
+def load_extensions(home: Path, root: Path, settings: Settings) -> Extensions:
+    """The extensions of a project: what its own and the home's directories and the settings hold."""
+    skills, commands = load_written(home, root)
+    problems = [str(one) for found in (skills, commands) if found for one in found.problems]
+    hooks: list[Hook] = []
+    if settings.hooks:
+        from rewake.agent.hooks import hooks_in
+
+        hooks, found_problems = hooks_in(settings.hooks, "the settings")
+        problems += found_problems
+    return Extensions(skills, commands, tuple(hooks), tuple(problems))
+
+
+def load_written(home: Path, root: Path) -> tuple[Skills | None, Commands | None]:
+    """The skills and commands, the nearest first; None where no directory holds any."""
+    places = [*(root / name for name in PROJECT_DIRECTORIES), home]
+    if not any((place / kind).is_dir() for place in places for kind in ("skills", "commands")):
+        return None, None
+    from rewake.agent.commands import load_commands
+    from rewake.agent.skills import load_skills
+    from rewake.agent.written import Root
+
+    real = root.resolve()
+    roots = [Root(root / name, "project", real) for name in PROJECT_DIRECTORIES]
+    roots.append(Root(home, "user"))
+    skills = load_skills(roots)
+    return skills, load_commands(roots, skills)
+
+
+def beside(
+    extensions: Extensions,
+    session: Session,
+    *,
+    cwd: Path,
+    mode: Callable[[], str],
+    notice: Callable[[str], None],
+    environ: Mapping[str, str] = os.environ,
+) -> Additions:
+    """What stands beside the loop of this session."""
+    tools: list[Tool] = []
+    system = ""
+    readable: tuple[Path, ...] = ()
+    skills = extensions.skills
+    if skills is not None and skills.skills:
+        from rewake.agent.skills import SkillTool
+
+        tools.append(SkillTool(skills))
+        system = skills.listing()
+        readable = tuple(skill.directory.resolve() for skill in skills.skills)
+    if not extensions.hooks:
+        return Additions(tuple(tools), system, readable)
+    from rewake.agent.hooks import Hooks
+
+    environment = for_command(environ, frozenset(), str(cwd)) | {
+        "REWAKE_PROJECT_DIR": str(session.root),
+        "CLAUDE_PROJECT_DIR": str(session.root),  # the name that hooks of other agents look for
+    }
+    hooks = Hooks(session, extensions.hooks, cwd, environment, mode, notice)
+    return Additions(tuple(tools), system, readable, (hooks,), (hooks,), (hooks,), (hooks.end,))
