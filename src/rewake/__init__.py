@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rewake.compose.finding import search
     from rewake.compose.place import NEWEST
     from rewake.compose.sessions import open_session, resolve, resume, sessions
+    from rewake.compose.telemetry import send_recorded
     from rewake.errors import (
         ExitCode,
         InvalidValueError,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
         SessionBusyError,
         SessionNotFoundError,
         StorageError,
+        TelemetryError,
         UncertainError,
         UsageError,
     )
@@ -58,6 +60,7 @@ if TYPE_CHECKING:
         ShellIntent,
         Verification,
     )
+    from rewake.record.trace import TraceOptions
     from rewake.resume.evidence import Settlement
     from rewake.session.action import Action, FileChange
     from rewake.session.core import ResumeState, Session
@@ -78,6 +81,7 @@ _HOMES = {
     "rewake.compose.finding": ("search",),
     "rewake.compose.place": ("NEWEST",),
     "rewake.compose.sessions": ("open_session", "resolve", "resume", "sessions"),
+    "rewake.compose.telemetry": ("send_recorded",),
     "rewake.errors": (
         "ExitCode",
         "InvalidValueError",
@@ -87,6 +91,7 @@ _HOMES = {
         "SessionBusyError",
         "SessionNotFoundError",
         "StorageError",
+        "TelemetryError",
         "UncertainError",
         "UsageError",
     ),
@@ -113,6 +118,7 @@ _HOMES = {
         "ShellIntent",
         "Verification",
     ),
+    "rewake.record.trace": ("TraceOptions",),
     "rewake.resume.evidence": ("Settlement",),
     "rewake.session.action": ("Action", "FileChange"),
     "rewake.session.core": ("ResumeState", "Session"),
@@ -158,10 +164,12 @@ __all__ = [
     "Settlement",
     "ShellIntent",
     "StorageError",
+    "TelemetryError",
     "Text",
     "Thinking",
     "ToolCall",
     "ToolResult",
+    "TraceOptions",
     "UncertainError",
     "Usage",
     "UsageError",
@@ -184,6 +192,7 @@ __all__ = [
     "resume",
     "rewind_files",
     "search",
+    "send_recorded",
     "sessions",
     "stats",
     "track_files",

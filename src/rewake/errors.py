@@ -198,6 +198,10 @@ class SettingsError(RewakeError):
         self.found = found
 
 
+class TelemetryError(RewakeError):
+    """Spans or metrics that could not be sent; the session itself has lost nothing."""
+
+
 class CatalogueUnusableError(RewakeError):
     """The catalogue can't be read or written here and now; the files answer instead."""
 

@@ -18,6 +18,7 @@ from rewake.model.content import Text, Usage
 from rewake.model.events import Checkpoint, History, Message, StateTransition
 from rewake.record.trace import TraceOptions, TraceSink
 from rewake.record.trace_file import older, trace_files
+from rewake.record.trace_reader import summarise_trace
 
 HELLO = Message("user", (Text("hello"),))
 ASKING = StateTransition("idle", "requesting")
@@ -281,3 +282,28 @@ def test_nothing_is_noted_after_the_end(world: Any) -> None:
     sink.note("request", {})
     sink.close()
     assert lines(world) == []
+
+
+def test_a_trace_is_read_back_and_what_can_not_be_read_is_counted(world: Any) -> None:
+    sink = trace(world, file_bytes_max=500, files_max=50)
+    recorder = world.recorder("disk", sinks=(sink,), on_synced=sink.committed)
+    for step in range(1, 6):
+        recorder.submit(ASKING, step=step, barrier=True)
+        sink.note("response", {"duration_ms": 1.0, "content": ["long"]})
+        recorder.submit(HELLO, step=step, barrier=True)
+        recorder.flush()
+    recorder.close()
+    path = world.directory / "trace.jsonl"
+    with path.open("ab") as file:
+        file.write(b'\xff\n[1]\n{"note":"torn')
+    found = summarise_trace(path)
+    assert found.unreadable == 3
+    assert [step["step"] for step in found.steps if step["step"]] == [1, 2, 3, 4, 5]
+    assert [run["requests"] for run in found.runs] == [5]
+    assert all("content" not in response for response in found.responses)
+    assert len(found.files) > 1
+
+
+def test_where_there_is_no_trace_that_is_said(world: Any) -> None:
+    with pytest.raises(StorageError, match="There is no trace"):
+        summarise_trace(world.directory / "trace.jsonl")

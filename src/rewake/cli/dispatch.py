@@ -39,6 +39,19 @@ def _path(values: Values) -> int:
     return show_path(_session(values), values.path("cwd"), as_json=values.flag("json"))
 
 
+def _trace(values: Values) -> int:
+    from rewake.cli.trace import send_trace, show_trace
+
+    session, cwd, as_json = _session(values), values.path("cwd"), values.flag("json")
+    endpoint = values.text("send")
+    if endpoint is None:
+        if values.flag("content"):
+            raise UsageError("Nothing is sent.", remedy="Add --send.")
+        return show_trace(session, cwd, as_json=as_json)
+    content = values.flag("content")
+    return send_trace(session, cwd, endpoint=endpoint or None, content=content, as_json=as_json)
+
+
 def _show(values: Values) -> int:
     if values.flag("tree"):
         from rewake.cli.tree import show_tree
@@ -366,6 +379,7 @@ _COMMANDS: Final[dict[str, Callable[[Values], int]]] = {
     "": _root,
     "sessions": _sessions,
     "path": _path,
+    "trace": _trace,
     "show": _show,
     "rewind": _rewind,
     "diff": _diff,

@@ -20,7 +20,13 @@ from rewake.agent.ports import Model, Tool
 from rewake.agent.providers.choose import open_model
 from rewake.cli.options import AgentChoices
 from rewake.cli.settled import settings_of
-from rewake.compose.agents import AgentOptions, RunObserver, build_agent, trace_options
+from rewake.compose.agents import (
+    AgentOptions,
+    RunObserver,
+    build_agent,
+    telemetry_sinks,
+    trace_options,
+)
 from rewake.compose.extensions import Extensions, load_extensions
 from rewake.compose.place import Place, find_session, place
 from rewake.compose.sessions import open_session
@@ -173,6 +179,8 @@ def open_agent(
         on_recorded=on_recorded,
         trace=trace_options(settings),
         redact=settings.redact_transcript is True,
+        sinks=telemetry_sinks(at, settings),
+        on_problem=lambda problem: observer.on_notice(f"{problem.sink}: {problem.message}"),
     )
     blobs.session = session
     about_files: tuple[str, ...] = ()

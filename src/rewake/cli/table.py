@@ -278,6 +278,31 @@ Examples:
     argument=_SESSION,
 )
 
+TRACE: Final = Command(
+    name="trace",
+    help="Show where a session's time went: model, tools, waiting for permission, commits.",
+    examples="""
+Examples:
+  rewake trace newest
+  rewake trace 0199b2c4 --json | jq .steps
+  rewake trace newest --send http://127.0.0.1:4318
+""",
+    options=(
+        Option("json", ("--json",), "flag", "One object with steps, runs and answers."),
+        Option(
+            "send",
+            ("--send",),
+            "text",
+            "Send it as OpenTelemetry spans to this OTLP endpoint, else where the environment says.",
+            "URL",
+            may_be_bare=True,
+        ),
+        Option("content", ("--content",), "flag", "With --send: words and arguments as well."),
+        _CWD,
+    ),
+    argument=_SESSION,
+)
+
 SHOW: Final = Command(
     name="show",
     help="Show a session's conversation, with what was interrupted and what is damaged.",
@@ -657,6 +682,7 @@ COMMANDS: Final = {
     for command in (
         SESSIONS,
         PATH,
+        TRACE,
         SHOW,
         REWIND,
         DIFF,

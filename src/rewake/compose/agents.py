@@ -16,6 +16,8 @@ from rewake.agent.tools import builtin_tools
 from rewake.agent.tracing import TracedModel
 from rewake.compose.extensions import Extensions, beside
 from rewake.compose.files import track_files
+from rewake.compose.place import Place
+from rewake.record.sinks import Sink
 from rewake.record.trace import TraceOptions
 from rewake.session.core import Session
 from rewake.settings.schema import Settings
@@ -107,3 +109,12 @@ def trace_options(settings: Settings) -> TraceOptions | bool:
         given.files_max or usual.files_max,
         content=given.content is not False,
     )
+
+
+def telemetry_sinks(at: Place, settings: Settings) -> tuple[Sink, ...]:
+    """The sink for OpenTelemetry, if the settings ask for it. Raises UsageError without the extra."""
+    if settings.telemetry.enabled is not True:
+        return ()
+    from rewake.compose.telemetry import telemetry_sink  # slow to load
+
+    return (telemetry_sink(at, settings.telemetry),)

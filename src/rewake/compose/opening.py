@@ -29,7 +29,7 @@ from rewake.model.events import Event, ForkOrigin, RunStart, SessionStart
 from rewake.model.ids import IdGenerator
 from rewake.record.lines import Timestamps
 from rewake.record.recorder import Durability, Recorder
-from rewake.record.sinks import Sink
+from rewake.record.sinks import Sink, SinkProblem
 from rewake.record.trace import TraceOptions, TraceSink
 from rewake.resume.evidence import Verify
 from rewake.resume.lineage import Lineage
@@ -67,6 +67,7 @@ class Options:
     trace_options: TraceOptions = field(default_factory=TraceOptions)
     redact: bool = False
     sinks: tuple[Sink, ...] = ()
+    on_problem: Callable[[SinkProblem], None] | None = None
 
     @property
     def sync(self) -> bool:
@@ -327,6 +328,7 @@ def _session(
             blobs=blobs,
             sinks=(*options.sinks, trace) if trace is not None else options.sinks,
             on_recorded=options.on_recorded,
+            on_problem=options.on_problem,
             on_synced=trace.committed if trace is not None else None,
             redact=redact,
             clock_ns=at.clock_ns,
@@ -408,6 +410,7 @@ def _in_memory(at: Place, session_id: str, state: SessionState, options: Options
             fold=fold,
             sinks=options.sinks,
             on_recorded=options.on_recorded,
+            on_problem=options.on_problem,
             redact=redact,
             clock_ns=at.clock_ns,
         )

@@ -13,7 +13,7 @@ from rewake.errors import UsageError
 from rewake.model.content import Text
 from rewake.model.events import Event, Outcome, Resolution, Result
 from rewake.record.recorder import Durability
-from rewake.record.sinks import Sink
+from rewake.record.sinks import Sink, SinkProblem
 from rewake.record.trace import TraceOptions
 from rewake.resume.evidence import Settlement, Verify
 from rewake.resume.listing import SessionInfo
@@ -41,6 +41,7 @@ def open_session(
     trace: bool | TraceOptions = True,
     redact: bool = False,
     sinks: Sequence[Sink] = (),
+    on_problem: Callable[[SinkProblem], None] | None = None,
 ) -> Session:
     """Open a new session of `project`, or go on with one.
 
@@ -57,7 +58,8 @@ def open_session(
     are taken out of it. With `redact` they are taken out of the transcript as well, before it is
     written: the model is not told them either. Contents of files, which a rewind brings back to the
     byte, and what commands print into files of their own are kept as they are. `sinks` are told of
-    each event after it was written; they are best effort and closed with the session.
+    each event after it was written; they are best effort and closed with the session. `on_problem`
+    hears of the first failure of each of them and of the trace.
     `durability` is what a commit means: `disk` survives a power loss, `process` the death of the
     process, `memory` nothing (no file is made).
 
@@ -82,6 +84,7 @@ def open_session(
         trace if isinstance(trace, TraceOptions) else TraceOptions(),
         redact,
         tuple(sinks),
+        on_problem,
     )
     if resume is None:
         if fork or at_message is not None or with_files is not None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO, Final, NamedTuple
 
 from rewake.model import jsontext
@@ -111,13 +111,13 @@ class Redactor:
                 moved = self.moved.get(value)
                 return value if moved is None else moved.sha256
             return self.text(value)
-        if isinstance(value, list):
+        if isinstance(value, list | tuple):
             return self._list(value)
         if isinstance(value, dict):
             return self._object(value)
         return value
 
-    def _list(self, value: list[object]) -> object:
+    def _list(self, value: Sequence[object]) -> object:
         items = [self.value(item) for item in value]
         changed = any(new is not old for new, old in zip(items, value, strict=True))
         return items if changed else value

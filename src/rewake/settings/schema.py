@@ -80,6 +80,17 @@ class Trace(msgspec.Struct, frozen=True):
     content: bool | None = None
 
 
+class Telemetry(msgspec.Struct, frozen=True):
+    """Spans and metrics over OTLP: whether to send them, where to (else as the environment says).
+
+    With `content` words and arguments go along, without their secrets.
+    """
+
+    enabled: bool | None = None
+    endpoint: str | None = None
+    content: bool | None = None
+
+
 class Retention(msgspec.Struct, frozen=True):
     """What `rewake gc` may move to the trash without being asked for it by flags."""
 
@@ -110,5 +121,6 @@ class Settings(msgspec.Struct, frozen=True):
     instructions: Instructions = Instructions()
     redact_transcript: bool | None = None
     trace: Trace = Trace()
+    telemetry: Telemetry = Telemetry()
     retention: Retention = Retention()
     theme: str | None = None
