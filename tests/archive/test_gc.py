@@ -14,12 +14,12 @@ from tests.archive.machines import LONG, Machine
 import rewake
 from rewake.archive import gc
 from rewake.archive.gc import projects
-from rewake.archive.project_lock import ProjectLock
 from rewake.archive.retention import Aged, over_quota, parse_age, parse_size, too_old
 from rewake.errors import SessionBusyError, StorageError, UsageError
 from rewake.log.blobs import BlobStore
 from rewake.log.disk import Disk
 from rewake.log.layout import SessionPaths
+from rewake.log.project_lock import ProjectLock
 
 
 def store(here: Machine) -> BlobStore:

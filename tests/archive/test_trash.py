@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from tests.archive.machines import LONG, Machine
 
-from rewake.archive.project_lock import ForksLock
 from rewake.compose.archives import delete
 from rewake.doctor.check import check
 from rewake.doctor.subject import Subject
 from rewake.errors import SessionBusyError, SessionNotFoundError, UsageError
 from rewake.log.disk import Disk
+from rewake.log.project_lock import ForksLock
 from rewake.resume.lineage import origin_path
 
 

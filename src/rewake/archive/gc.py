@@ -24,13 +24,13 @@ import msgspec
 
 from rewake.archive.importing import INCOMING
 from rewake.archive.names import named_in
-from rewake.archive.project_lock import ProjectLock
 from rewake.archive.trash import Trash, tree_size
 from rewake.errors import SessionBusyError, StorageError
 from rewake.log.blobs import BlobStore
 from rewake.log.disk import Disk, crash_point, storage_error
 from rewake.log.layout import Layout, SessionPaths
 from rewake.log.lock import holder
+from rewake.log.project_lock import ProjectLock
 
 _LEFTOVER_AGE_S: Final = 86_400.0
 _TEMPORARY: Final = ".tmp"

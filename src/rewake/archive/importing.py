@@ -32,11 +32,11 @@ from rewake.archive.container import (
     refused,
 )
 from rewake.archive.lines import with_session_id
-from rewake.archive.project_lock import ProjectLock
 from rewake.errors import SessionNotFoundError, StorageError, UsageError
 from rewake.log.blobs import BlobStore
 from rewake.log.disk import Disk, crash_point, short_write_error, storage_error
 from rewake.log.layout import Layout, SessionPaths, checked_name
+from rewake.log.project_lock import ProjectLock
 from rewake.model.codec import decode_line
 from rewake.model.events import Event
 from rewake.resume.lineage import ORIGINS

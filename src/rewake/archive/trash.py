@@ -22,12 +22,12 @@ from typing import Final
 
 import msgspec
 
-from rewake.archive.project_lock import ForksLock, ProjectLock
 from rewake.errors import SessionNotFoundError, StorageError, UsageError
 from rewake.log.disk import Disk, crash_point, short_write_error, storage_error
 from rewake.log.layout import Layout, SessionPaths, checked_name
 from rewake.log.lock import Holder, SessionLock
 from rewake.log.project import read_identity
+from rewake.log.project_lock import ForksLock, ProjectLock
 from rewake.log.scan import Transcript
 from rewake.model.codec import decode_line
 from rewake.model.events import Event, SessionStart

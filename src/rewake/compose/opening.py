@@ -14,7 +14,6 @@ from typing import Literal
 
 import msgspec
 
-from rewake.archive.project_lock import ForksLock, WriterLocks, lock_for_writing
 from rewake.catalogue.notes import note_session
 from rewake.compose.place import Place
 from rewake.compose.waking import Waking, load_session, open_calls, wake
@@ -24,6 +23,7 @@ from rewake.log.disk import storage_error
 from rewake.log.git import branch_name
 from rewake.log.layout import SessionPaths, refuse_existing
 from rewake.log.lock import boot_id, this_process
+from rewake.log.project_lock import ForksLock, WriterLocks, lock_for_writing
 from rewake.model.content import JsonObject
 from rewake.model.events import Event, ForkOrigin, RunStart, SessionStart
 from rewake.model.ids import IdGenerator
