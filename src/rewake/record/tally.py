@@ -12,6 +12,7 @@ from rewake.model.events import Checkpoint, Event, Message, StateTransition
 
 _REQUESTING = "requesting"
 _WAITING = "waiting"
+_COUNTED = frozenset({"message", "checkpoint", "state_transition"})
 
 
 @dataclass(slots=True)
@@ -53,6 +54,8 @@ class Tally:
         """Count one event; returns what the step before came to, if this one begins another."""
         self.events += 1
         self.bytes += size
+        if event.event_type not in _COUNTED:
+            return None
         payload = event.payload
         if isinstance(payload, Message) and payload.usage is not None:
             self.usage = self.usage + payload.usage

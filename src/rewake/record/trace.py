@@ -112,25 +112,35 @@ class TraceSink:
 
     def record(self, event: Event, line: bytes) -> None:
         with self._mutex:
-            self._raise_failure()
+            if self._failure is not None:
+                self._raise_failure()
             now_ns = self._monotonic_ns()
             since_us = (now_ns - self._previous_ns) // _NS_PER_US
             self._previous_ns = now_ns
-            tally = self._tallies.setdefault(event.agent_id, Tally())
-            ended = tally.event(event, len(line))
+            ended = self._tally(event.agent_id).event(event, len(line))
             if ended is not None:
                 self._add(self._line("step", _of_agent(event.agent_id, ended)))
-            self._add(
+            more = _more(event) if event.agent_id or event.event_type == "checkpoint" else ""
+            told = (
                 f'{{"time":"{event.timestamp}","event_id":"{event.event_id}"'
                 f',"event_type":"{event.event_type}","step":{event.step},"bytes":{len(line)}'
-                f',"since_previous_us":{since_us}{_more(event)}}}\n'
+                f',"since_previous_us":{since_us}{more}}}\n'
             )
-            self._flush_if_due(now_ns)
+            self._buffer.append(told)
+            self._chars += len(told)
+            if self._chars >= _BUFFER_CHARS or now_ns - self._flushed_ns >= _FLUSH_DELAY_NS_MAX:
+                self._flush()
 
     def committed(self, duration_ns: int) -> None:
         """A sync of the transcript took this long."""
         with self._mutex:
-            self._tallies.setdefault(None, Tally()).committed(duration_ns)
+            self._tally(None).committed(duration_ns)
+
+    def _tally(self, agent_id: str | None) -> Tally:
+        tally = self._tallies.get(agent_id)
+        if tally is None:  # made only then: this runs for every event
+            tally = self._tallies[agent_id] = Tally()
+        return tally
 
     # --- notes ---------------------------------------------------------------------------
 
@@ -143,7 +153,7 @@ class TraceSink:
             if self._is_closed:
                 return
             whose = agent_id if isinstance(agent_id, str) else None
-            self._tallies.setdefault(whose, Tally()).note(kind, data)
+            self._tally(whose).note(kind, data)
             if self._waiting >= _WAITING_MAX:
                 self._dropped += 1
                 return
