@@ -49,7 +49,6 @@ _REWOUND: Final = 100
 _EDIT_BYTES: Final = 10_000
 _EDITS_A_ROUND: Final = 20
 _COMMITS: Final = 2  # before the edit and after it
-_BLOB_DIRECTORIES: Final = 256
 _EDITED_BYTES: Final = 100_000
 # Younger files are hashed at every scan, which is not what is measured.
 _SETTLED_S: Final = 2.5
@@ -167,7 +166,7 @@ def _git(root: Path, *arguments: str) -> None:
 
 
 def _edits(directory: Path, rounds: int) -> list[Figure]:
-    """Syncs in a new store, where they are most, and time in one that has all its directories."""
+    """Syncs of edits in a new store, and their time beside that of the syncs alone."""
     say("edits by a tool")
     root = directory / "edited"
     root.mkdir()
@@ -193,9 +192,6 @@ def _edits(directory: Path, rounds: int) -> list[Figure]:
             with _noting_syncs() as syncs:
                 edit()
             counts.append(len(syncs) - _COMMITS)
-        assert isinstance(session.blobs, BlobStore)  # noqa: S101  # else nothing is stored
-        for beginning in range(_BLOB_DIRECTORIES):
-            (session.blobs.directory / f"{beginning:02x}").mkdir(exist_ok=True)
         with _noting_syncs() as syncs:
             edit()
         with _bare_syncs(directory / "bare", syncs, data) as bare:

@@ -80,7 +80,7 @@ class Machine:
         return self.at.layout.find(session_id)
 
     def blobs(self) -> list[str]:
-        return sorted(path.name for path in self.home.glob("projects/*/blobs/*/*"))
+        return sorted(path.name for path in self.home.glob("projects/*/blobs/*"))
 
     def export(
         self,

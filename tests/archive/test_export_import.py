@@ -198,7 +198,7 @@ def test_a_hash_in_a_text_takes_no_other_sessions_content_along(
 
 def test_what_is_gone_is_said(here: Machine, there: Machine, tmp_path: Path) -> None:
     session_id = here.talk("one", answer=LONG)
-    for path in here.home.glob("projects/*/blobs/*/*"):
+    for path in here.home.glob("projects/*/blobs/*"):
         path.unlink()
     done = here.export(session_id, tmp_path / "x")
     assert len(done.incomplete) == 1

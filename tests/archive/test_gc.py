@@ -191,7 +191,7 @@ def test_only_old_leftovers_go(here: Machine) -> None:
     project = directory.parent.parent
     leftovers = [
         directory / ".transcript.jsonl.repaired.tmp",
-        next((project / "blobs").iterdir()) / ".x.tmp",
+        project / "blobs" / ".x.tmp",
         project / "incoming" / "0123.tmp" / "transcript.jsonl",
         here.home / "trash" / "2026-01-01-x.removing" / "session" / "transcript.jsonl",
     ]
@@ -208,7 +208,7 @@ def test_a_write_that_ends_while_leftovers_are_looked_for_is_no_error(
     here: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     blobs = here.paths(here.talk("one", answer=LONG)).blobs
-    temporary = next(blobs.iterdir()) / ".being-written.tmp"
+    temporary = blobs / ".being-written.tmp"
     temporary.write_bytes(b"half")
     is_temporary = gc._is_temporary
 

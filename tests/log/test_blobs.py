@@ -32,7 +32,7 @@ def test_bytes_come_back_under_their_hash(store: BlobStore, data: bytes) -> None
 
 def test_a_blob_is_compressed_private_and_in_its_place(store: BlobStore) -> None:
     sha256 = store.put(b"abc" * 10_000)
-    path = store.directory / sha256[:2] / sha256
+    path = store.directory / sha256
     assert store.path(sha256) == path
     assert path.stat().st_size < 1_000
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -42,7 +42,28 @@ def test_a_blob_is_compressed_private_and_in_its_place(store: BlobStore) -> None
 def test_a_durable_blob_is_synced_with_its_directory(tmp_path: Path, disk: Any) -> None:
     (tmp_path / "blobs").mkdir()
     BlobStore(tmp_path / "blobs", disk, durable=True).put(b"x")
-    assert disk.calls == ["sync_directory", "write", "sync", "rename", "sync_directory"]
+    assert disk.calls == ["write", "sync", "rename", "sync_directory"]
+
+
+def test_several_durable_blobs_share_the_sync_of_their_directory(tmp_path: Path, disk: Any) -> None:
+    (tmp_path / "blobs").mkdir()
+    names = BlobStore(tmp_path / "blobs", disk, durable=True).put_all([b"x", b"y", b"x"])
+    assert names == [hashlib.sha256(data).hexdigest() for data in (b"x", b"y", b"x")]
+    assert disk.calls.count("sync_directory") == 1
+    assert disk.calls[-1] == "sync_directory"
+
+
+def test_blobs_whose_directory_was_not_synced_are_made_durable_again(
+    tmp_path: Path, disk: Any
+) -> None:
+    (tmp_path / "blobs").mkdir()
+    store = BlobStore(tmp_path / "blobs", disk, durable=True)
+    disk.fail("sync_directory")
+    with pytest.raises(StorageError, match="Could not sync"):
+        store.put_all([b"x", b"y"])
+    disk.calls.clear()
+    store.put_all([b"x", b"y"])
+    assert disk.calls == ["sync", "sync", "sync_directory"]
 
 
 def test_what_is_there_is_not_written_again_but_made_durable_once(

@@ -152,7 +152,7 @@ def test_a_lost_blob_leaves_a_preview_and_is_reported(open_session: Open, home: 
     with open_session(session_id="s") as session:
         session.user("beginning " + "x" * 100_000)
         session.user("two")
-    (blob,) = [path for path in (home / "projects").rglob("blobs/*/*") if path.is_file()]
+    (blob,) = [path for path in (home / "projects").rglob("blobs/*") if path.is_file()]
     blob.unlink()
     with open_session(resume="s") as again:
         assert again.resumed is not None

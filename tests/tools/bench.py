@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from collections.abc import Iterable
 from pathlib import Path
 
 import anyio
@@ -22,6 +23,9 @@ class Blobs:
         name = hashlib.sha256(data).hexdigest()
         self.kept[name] = data
         return name
+
+    def put_all(self, contents: Iterable[bytes]) -> list[str]:
+        return [self.put(data) for data in contents]
 
     def get(self, sha256: str) -> bytes:
         return self.kept[sha256]

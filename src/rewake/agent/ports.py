@@ -7,7 +7,7 @@ permitted, recorded as started, and only then `run`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
@@ -88,6 +88,14 @@ class BlobPort(Protocol):
         ...
 
 
+class ToolBlobs(BlobPort, Protocol):
+    """The same for tools, which keep a file's content before and after together."""
+
+    def put_all(self, contents: Iterable[bytes]) -> list[str]:
+        """Keep several; all durable on return, and faster than one after the other."""
+        ...
+
+
 class Files(Protocol):
     """What the session knows of a file the model has read (from the fold, so it survives resume)."""
 
@@ -109,7 +117,7 @@ class ToolContext:
     project: Path
     cwd: Path
     session_directory: Path
-    blobs: BlobPort
+    blobs: ToolBlobs
     files: Files
     extra_directories: tuple[Path, ...] = ()
     readable_directories: tuple[Path, ...] = ()

@@ -143,7 +143,6 @@ class Collector:
                 crash_point("before_remove_blob")
                 path.unlink()
                 crash_point("after_remove_blob")
-                _remove_if_empty(path.parent)
             elif item.path not in leftovers:
                 continue
             else:
@@ -195,23 +194,22 @@ class Collector:
     # --- what is there -------------------------------------------------------------------
 
     def _stored(self) -> Iterator[tuple[Path, int]]:
-        for shard in _subdirectories(self._blobs.directory):
-            with os.scandir(shard) as entries:
-                # Only whole blobs: a temporary file may get its name while this looks at it.
-                yield from sorted(
-                    (Path(entry.path), entry.stat().st_size)
-                    for entry in entries
-                    if len(entry.name) == _SHA256_CHARS
-                )
+        if not self._blobs.directory.is_dir():
+            return
+        with os.scandir(self._blobs.directory) as entries:
+            # Only whole blobs: a temporary file may get its name while this looks at it.
+            yield from sorted(
+                (Path(entry.path), entry.stat().st_size)
+                for entry in entries
+                if len(entry.name) == _SHA256_CHARS
+            )
 
     def _leftovers(self) -> Iterator[Useless]:
         """Temporary files, half-made imports, half-removed trash."""
         before = self._clock() - _LEFTOVER_AGE_S
-        places = [
-            *_subdirectories(self._blobs.directory),
-            *_subdirectories(self.project / "sessions"),
-        ]
-        found = [path for place in places for path in place.iterdir() if _is_temporary(path)]
+        places = [self._blobs.directory, *_subdirectories(self.project / "sessions")]
+        there = [place for place in places if place.is_dir()]
+        found = [path for place in there for path in place.iterdir() if _is_temporary(path)]
         found += [path for path in _subdirectories(self.project / INCOMING) if _is_temporary(path)]
         found += self._trash.leftovers()
         for path in sorted(found):
@@ -282,13 +280,6 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-
-
-def _remove_if_empty(directory: Path) -> None:
-    try:
-        directory.rmdir()
-    except OSError:
-        return  # there are others in it
 
 
 def _unreadable(error: OSError, project: Path) -> StorageError:

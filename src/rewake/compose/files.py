@@ -90,6 +90,8 @@ class SessionTracker:
             self._tracker.watch(path_of(change) for change in outcome.changes)
             outcome = self._directories.made(call_id, outcome)
             earlier = self._tracker.claim(call_id, outcome.changes)
+        if not earlier:
+            return outcome
         return msgspec.structs.replace(outcome, changes=(*earlier, *outcome.changes))
 
     def recorded(self, call_id: str) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -380,6 +380,10 @@ class MemoryBlobs:
         sha256 = hashlib.sha256(data).hexdigest()
         self._contents[sha256] = data
         return sha256
+
+    def put_all(self, contents: Iterable[bytes]) -> list[str]:
+        """Keep several."""
+        return [self.put(data) for data in contents]
 
     def get(self, sha256: str) -> bytes:
         """The bytes. Raises StorageError when they are not there."""

@@ -34,6 +34,16 @@ class Store(Protocol):
 
     def has(self, sha256: str) -> bool: ...
 
+    def batch(self) -> Batch: ...
+
+
+class Batch(Protocol):
+    """Contents that become durable together."""
+
+    def put(self, data: bytes) -> str: ...
+
+    def finish(self) -> None: ...
+
 
 Bulk = tuple[Store, Callable[[], None]]
 """The same blobs without syncs, and what makes all of them durable."""
@@ -43,7 +53,7 @@ class Keeper:
     """Keeps the contents of one scan; many at once are made durable together at its end."""
 
     def __init__(self, store: Store, bulk: Bulk | None) -> None:
-        self._store = store
+        self._batch = store.batch()
         self._bulk = bulk
         self._count = 0
 
@@ -53,10 +63,11 @@ class Keeper:
         if self._bulk is not None and self._count > _BULK_MIN:
             self._bulk[0].put(data)
         else:
-            self._store.put(data)
+            self._batch.put(data)
 
     def finish(self) -> None:
         """On return everything is as durable as the store makes it."""
+        self._batch.finish()
         if self._bulk is not None and self._count > _BULK_MIN:
             self._bulk[1]()
 

@@ -179,7 +179,7 @@ class Tracker:
         if not self._open or table is None:
             return ()
         comparer = self._comparer()
-        looker = Looker(Keeper(self._store, None).put, self._limits)
+        looker = Looker(self._store.put, self._limits)
         entries = dict(table.entries)
         claimed: dict[bytes, Entry | None] = {}
         earlier: list[Change] = []

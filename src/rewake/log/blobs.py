@@ -1,9 +1,10 @@
-"""Bytes named by their SHA-256, compressed, written once: `blobs/ab/<sha256>`.
+"""Bytes named by their SHA-256, compressed, written once: `blobs/<sha256>`.
 
 The rules kept here:
 
 - A durable store returns from `put` only when the file and its directory entry survive a power
-  loss, so the line that names a blob can be written next.
+  loss, so the line that names a blob can be written next. All blobs are in one directory, so that
+  several at once need one sync of it, and a new one never waits for a new directory.
 - A file that is already there is trusted only after its content was compared once in this process
   (a crash may have left it empty), and is made durable before it counts.
 - `get` gives the exact bytes or an error that names the file.
@@ -16,6 +17,7 @@ import hashlib
 import os
 import stat
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -51,23 +53,22 @@ class BlobStore:
             raise InvalidValueError(
                 f"{sha256!r} names no blob.", remedy="Pass 64 lower-case hexadecimal digits."
             )
-        return self.directory / sha256[:2] / sha256
+        return self.directory / sha256
 
     def put(self, data: bytes) -> str:
         """Keep `data` under the name returned. Raises StorageError. Idempotent."""
-        sha256 = hashlib.sha256(data).hexdigest()
-        if sha256 in self._settled:
-            return sha256
-        path = self.path(sha256)
-        try:
-            if self._holds(path, sha256):
-                self._make_durable(path)
-            else:
-                self._write(path, data)
-        except OSError as error:
-            raise storage_error(error, path, "write") from error
-        self._settled.add(sha256)
-        return sha256
+        return self.put_all((data,))[0]
+
+    def put_all(self, contents: Iterable[bytes]) -> list[str]:
+        """Keep several contents at the cost of one sync each and one for all. Raises StorageError."""
+        batch = self.batch()
+        names = [batch.put(data) for data in contents]
+        batch.finish()
+        return names
+
+    def batch(self) -> Batch:
+        """Contents that become durable together."""
+        return Batch(self)
 
     def get(self, sha256: str) -> bytes:
         """The bytes. Raises StorageError when they are missing or damaged."""
@@ -99,18 +100,57 @@ class BlobStore:
             return False
         return data is not None and hashlib.sha256(data).hexdigest() == sha256
 
-    def _make_durable(self, path: Path) -> None:
-        """Who wrote it may have been told not to sync."""
-        if self.durable:
-            self.disk.sync_file(path)
-            self.disk.sync_directory(path.parent)
+    def keep(self, data: bytes) -> tuple[str, bool]:
+        """Keep `data`; its name, and whether the directory must be synced for it to be durable."""
+        sha256 = hashlib.sha256(data).hexdigest()
+        if sha256 in self._settled:
+            return sha256, False
+        path = self.path(sha256)
+        try:
+            if not self._holds(path, sha256):
+                self._write(path, data)
+            elif self.durable:
+                self.disk.sync_file(path)  # who wrote it may have been told not to
+        except OSError as error:
+            raise storage_error(error, path, "write") from error
+        return sha256, True
+
+    def settle(self, names: Iterable[str]) -> None:
+        """Make the entries of blobs durable that were kept. Raises StorageError."""
+        try:
+            if self.durable:
+                self.disk.sync_directory(self.directory)
+        except OSError as error:
+            raise storage_error(error, self.directory, "sync") from error
+        self._settled.update(names)
 
     def _write(self, path: Path, data: bytes) -> None:
         self.disk.make_directory(path.parent, sync=self.durable)
         compressed: bytes = _zstd().compress(data, _LEVEL)
         crash_point("before_write_blob")
-        self.disk.write_atomic(path, compressed, sync=self.durable)
+        self.disk.write_atomic(path, compressed, sync=self.durable, entry_later=True)
         crash_point("after_write_blob")
+
+
+class Batch:
+    """Contents on their way into a store, which are as durable as it makes them after `finish`."""
+
+    def __init__(self, store: BlobStore) -> None:
+        self._store = store
+        self._kept: list[str] = []
+
+    def put(self, data: bytes) -> str:
+        """Keep `data` under the name returned. Raises StorageError."""
+        sha256, is_new = self._store.keep(data)
+        if is_new:
+            self._kept.append(sha256)
+        return sha256
+
+    def finish(self) -> None:
+        """On return everything put is durable, if the store is. Raises StorageError."""
+        if self._kept:
+            self._store.settle(self._kept)
+            self._kept = []
 
 
 def _read(path: Path) -> bytes:

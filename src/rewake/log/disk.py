@@ -264,26 +264,29 @@ class Disk:
         *,
         sync: bool = True,
         like: os.stat_result | None = None,
+        entry_later: bool = False,
     ) -> None:
         """Put `data` at `path`: all of it or, if anything fails, what was there before.
 
-        With `sync`, the file and its directory entry are durable when this returns. With `like`, it
-        has that owner, group and mode. Raises StorageError.
+        With `sync`, the file and its directory entry are durable when this returns; with
+        `entry_later` the entry only once the caller has synced the directory. With `like`, it has
+        that owner, group and mode. Raises StorageError.
         """
-        temporary = path.parent / f".{path.name}.{os.urandom(8).hex()}{_TEMPORARY_SUFFIX}"
+        temporary = path.with_name(f".{path.name}.{os.urandom(8).hex()}{_TEMPORARY_SUFFIX}")
         try:
             self._write_new(temporary, data, mode, sync=sync, like=like)
             crash_point("before_rename")
             self.rename(temporary, path)
             crash_point("after_rename")
-            if sync:
+            if sync and not entry_later:
                 self.sync_directory(path.parent)
-        except OSError as error:
-            raise storage_error(error, path, "write") from error
-        finally:
+        except BaseException as error:
             # A read-only file system refuses this of a file that could not even be made.
             with contextlib.suppress(OSError):
                 temporary.unlink()
+            if isinstance(error, OSError):
+                raise storage_error(error, path, "write") from error
+            raise
 
     def _write_new(
         self, path: Path, data: bytes, mode: int, *, sync: bool, like: os.stat_result | None

@@ -222,6 +222,8 @@ class Layout:
             return directory
         try:
             disk.make_directory(directory, sync=sync)
+            # Durable with the identity beside it, so that the first blob needn't wait for it.
+            disk.make_directory(directory / "blobs", sync=False)
             write_identity(directory, identity, disk, sync=sync)
         except OSError as error:
             raise storage_error(error, directory, "create") from error

@@ -6,7 +6,7 @@ docstring; the state that it shows is the fold of what was recorded, and nothing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -45,7 +45,7 @@ from rewake.resume.branches import newest_rewind
 from rewake.resume.evidence import Settlement, Verify, settle
 from rewake.resume.lineage import Lineage
 from rewake.resume.load import Damage, conversation_at
-from rewake.session.action import Action, FileChange, IntentLike, file_change
+from rewake.session.action import Action, FileChange, IntentLike, file_changes
 from rewake.state.conversation import REQUESTING, Conversation, Entry
 from rewake.state.fold import SessionState
 from rewake.state.view import ViewMessage, view
@@ -61,6 +61,8 @@ class Blobs(Protocol):
     """Where large contents are kept."""
 
     def put(self, data: bytes) -> str: ...
+
+    def put_all(self, contents: Iterable[bytes]) -> list[str]: ...
 
     def get(self, sha256: str) -> bytes: ...
 
@@ -445,9 +447,7 @@ class Session:
             intent = (intent,)
         if isinstance(intent, msgspec.Struct):
             return intent
-        return FileChangeIntent(
-            tuple(file_change(change, self.root, self.blobs.put) for change in intent)
-        )
+        return FileChangeIntent(file_changes(intent, self.root, self.blobs.put_all))
 
     def settle_action(
         self, action: Action, intent: Intent | None, error: BaseException

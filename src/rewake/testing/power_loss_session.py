@@ -30,6 +30,7 @@ from rewake.agent.tools import change
 from rewake.agent.tools.edit import EditTool
 from rewake.agent.tools.write import WriteTool
 from rewake.log import lock
+from rewake.log.blobs import BlobStore
 from rewake.log.disk import Disk
 from rewake.model.content import JsonObject
 from rewake.model.events import FileRead
@@ -180,7 +181,7 @@ def _ignore(*_arguments: object) -> None:
 _write_atomic: Final = Disk.write_atomic
 
 
-def _write_unsynced(disk: Disk, path: Path, data: bytes, *, sync: bool) -> None:  # noqa: ARG001  # it's what is left out
+def _write_unsynced(disk: Disk, path: Path, data: bytes, **_left_out: bool) -> None:
     _write_atomic(disk, path, data, sync=False)
 
 
@@ -194,6 +195,7 @@ def leaving_out(unsynced: Unsynced, boot_id: Path) -> Iterator[None]:
             stack.enter_context(mock.patch.object(Disk, "sync_directory", _ignore))
         elif unsynced == "blobs":
             stack.enter_context(mock.patch.object(Disk, "write_atomic", _write_unsynced))
+            stack.enter_context(mock.patch.object(BlobStore, "settle", _ignore))
         elif unsynced == "files":
             unsyncing = SimpleNamespace(**{**vars(os), "fsync": _ignore})
             stack.enter_context(mock.patch.object(change, "os", unsyncing))

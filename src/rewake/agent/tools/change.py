@@ -108,10 +108,9 @@ def plan(
 
     `asked` says what is about to be done ("Create a.py"), `told` that it was ("Created a.py").
     """
-    if now.data is not None:
-        context.blobs.put(now.data)
+    *_, sha256 = context.blobs.put_all([data] if now.data is None else [now.data, data])
     mode = now.state.mode if now.state.mode is not None else 0o666 & ~_umask()
-    after = FileState("file", context.blobs.put(data), len(data), mode)
+    after = FileState("file", sha256, len(data), mode)
     added, removed = line_counts(now.data or b"", data)
     size = f"(+{added} -{removed} lines)"
     change = Change(target.text, now.state, after, target.base64)
