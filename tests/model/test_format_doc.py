@@ -31,6 +31,7 @@ NESTED = (
     ev.FileState,
     ev.Change,
     ev.FileRead,
+    ev.OutputRead,
     ev.Verification,
     ev.Outcome,
     ev.Todo,

@@ -21,7 +21,8 @@ def wrapper(directory: Path, command: str) -> subprocess.Popen[bytes]:
     directory.mkdir(exist_ok=True)
     alive = os.open(directory / "alive", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
     fcntl.flock(alive, fcntl.LOCK_EX)
-    arguments = [str(directory), str(directory), "60000", "1000000", str(alive), "/bin/sh", command]
+    arguments = [str(directory), str(directory), "60000", "1000000", str(alive), "-1", "0"]
+    arguments += ["/bin/sh", command]
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", str(WRAPPER), *arguments],
         pass_fds=(alive,),

@@ -146,10 +146,18 @@ def test_a_program_that_ignores_the_polite_signal_is_killed(bench: Bench) -> Non
     assert not output.outcome.details["background"]
 
 
-def test_output_without_end_is_stopped_and_cut(bench: Bench) -> None:
-    output = bench.call(BashTool(output_bytes_max=100_000), command="yes")
+def test_output_without_end_is_stopped_and_cut_to_head_and_tail(bench: Bench) -> None:
+    command = "echo first; trap 'echo last; exit' TERM; while :; do echo " + "x" * 2000 + "; done"
+    output = bench.call(BashTool(output_bytes_max=100_000), command=command)
     assert output.outcome.details["output_limit"] is True
-    assert (directory_of(bench, output) / "stdout").stat().st_size == 100_000
+    kept = (directory_of(bench, output) / "stdout").read_text()
+    assert 99_000 < len(kept) <= 100_000
+    assert kept.startswith("first\n")
+    assert kept.endswith("last\n")
+    assert "bytes are left out here" in kept
+    text = plain_text(output.content)
+    assert "reached the limit" in text
+    assert "were over the limit and not kept" in text
 
 
 def test_a_background_process_is_not_waited_for_and_holds_alive(bench: Bench) -> None:

@@ -32,11 +32,28 @@ from rewake.agent.compaction import (
     view_tokens,
 )
 from rewake.agent.execute import Executor
-from rewake.agent.ports import Attendant, Ending, Gate, Model, ModelRequest, Reply, ToolSpec
+from rewake.agent.ports import (
+    Attendant,
+    Ending,
+    Gate,
+    Model,
+    ModelRequest,
+    Reply,
+    ToolSpec,
+    Unfinished,
+)
 from rewake.agent.titling import INSTRUCTION as TITLING
 from rewake.agent.titling import title_in
 from rewake.errors import ModelError, PromptTooLongError, RewakeError, StorageError
-from rewake.model.content import ContentBlock, Text, ToolCall, Usage, plain_text, typed_text
+from rewake.model.content import (
+    ContentBlock,
+    JsonObject,
+    Text,
+    ToolCall,
+    Usage,
+    plain_text,
+    typed_text,
+)
 from rewake.session.core import Session
 from rewake.state.text import estimate_tokens
 from rewake.state.view import ViewMessage, view
@@ -55,6 +72,7 @@ Reason = Literal[
     "done",
     "max_steps",
     "max_cost",
+    "unfinished",
     "model_error",
     "storage_error",
     "interrupted",
@@ -101,13 +119,17 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """How a run ended. `response` is the text of its last answer; `usage` what this run used."""
+    """How a run ended. `response` is the text of its last answer; `usage` what this run used.
+
+    `unfinished` is what gates still found missing when the model ended for the last time.
+    """
 
     reason: Reason
     response: str
     usage: Usage
     steps: int
     error: RewakeError | None = None
+    unfinished: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -129,7 +151,8 @@ class Loop:
     state: State = "idle"
     steps: int = 0
     _continued: int = 0
-    _held_back: int = 0
+    _held_back: list[int] = field(default_factory=list)
+    _unfinished: list[str] = field(default_factory=list)
     _response: str = ""
 
     @property
@@ -150,7 +173,9 @@ class Loop:
         """
         before = self.session.state.world.usage
         self.steps = 0
-        self._continued = self._held_back = 0
+        self._continued = 0
+        self._held_back = [0] * len(self.gates)
+        self._unfinished = []
         self._response = ""
         if prompt is not None:
             self.session.user(prompt, typed=typed)
@@ -173,8 +198,12 @@ class Loop:
         """Record the end of the run and tell how it went."""
         if not isinstance(error, StorageError):
             self._enter("stopped", reason)
-            self.session.terminal(reason, {"error": str(error)} if error is not None else None)
-        return RunResult(reason, self._response, self._used(before), self.steps, error)
+            details: JsonObject = {"error": str(error)} if error is not None else {}
+            if self._unfinished:
+                details["unfinished"] = self._unfinished
+            self.session.terminal(reason, details)
+        unfinished = tuple(self._unfinished)
+        return RunResult(reason, self._response, self._used(before), self.steps, error, unfinished)
 
     async def _repeat(self, prompt: str | None, before: Usage) -> tuple[Reason, RewakeError | None]:
         try:
@@ -186,7 +215,7 @@ class Loop:
                 if self._costs_too_much(before):
                     return "max_cost", None
                 if await self.step() and not await self._is_held_back():
-                    return "done", None
+                    return ("unfinished" if self._unfinished else "done"), None
         except StorageError as error:
             return "storage_error", error
         except ModelError as error:
@@ -220,15 +249,25 @@ class Loop:
         return True
 
     async def _is_held_back(self) -> bool:
-        """Whether a gate sends the model back to work; the model is told why. At most so often."""
-        for gate in self.gates:
-            if self._held_back >= self.held_back_max:
-                break
-            reason = await gate.holds_back()
-            if reason is not None:
-                self._held_back += 1
-                self.session.user(reason, source="rewake")
-                self.observer.on_notice(reason)
+        """Whether a gate sends the model back to work; the model is told why.
+
+        Each gate does so at most `held_back_max` times in a run; what is then still missing is what
+        the run ends with.
+        """
+        self._unfinished = []
+        for index, gate in enumerate(self.gates):
+            missing = await gate.holds_back()
+            if missing is None:
+                continue
+            if isinstance(missing, Unfinished):
+                self._unfinished.append(missing.reason)
+            elif self._held_back[index] >= self.held_back_max:
+                self._unfinished.append(missing)
+            else:
+                self._held_back[index] += 1
+                self._unfinished = []
+                self.session.user(missing, source="rewake")
+                self.observer.on_notice(missing)
                 return True
         return False
 

@@ -7,14 +7,15 @@ permitted, recorded as started, and only then `run`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
 from rewake.model.content import JsonObject, ResultBlock, Text, Thinking, ToolCall, Usage
-from rewake.model.events import Intent, Outcome, Result, StopReason, Todo
+from rewake.model.events import Intent, Outcome, OutputRead, Result, StopReason, Todo
 from rewake.state.view import ViewMessage
+from rewake.state.world import BackgroundCommand
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +111,10 @@ class ToolContext:
 
     `session_directory` holds `outputs/<call_id>/`; `secrets` are names of environment variables
     that no command may see, besides the providers' keys. Tools may touch what is in `project` or in
-    one of the `extra_directories`, and read what is in a `readable_directories`; a tool that searches leaves out each file, as it is shown, that
-    `forbids(tool name, file)` names.
+    one of the `extra_directories`, and read what is in a `readable_directories`; a tool that searches
+    leaves out each file, as it is shown, that `forbids(tool name, file)` names. `commands` are those
+    that were started in the background, by call id, and `output_read` says how far the model has read
+    the output of one; `boot_id` is this boot's.
     """
 
     project: Path
@@ -123,6 +126,9 @@ class ToolContext:
     readable_directories: tuple[Path, ...] = ()
     secrets: frozenset[str] = frozenset()
     todos: Callable[[], Sequence[Todo]] = tuple
+    commands: Callable[[], Mapping[str, BackgroundCommand]] = dict
+    output_read: Callable[[str], OutputRead | None] = lambda _command_id: None
+    boot_id: str = ""
     forbids: Callable[[str, str], bool] = lambda _tool, _file: False
 
 
@@ -215,11 +221,22 @@ Ending = Callable[[str], Awaitable[None]]
 """Called with the reason when a session is about to be closed, while facts can still be recorded."""
 
 
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """What is missing, where sending the model back would not help: the run ends and says so."""
+
+    reason: str
+
+
 class Gate(Protocol):
     """Stands between the last answer and the end of a run."""
 
-    async def holds_back(self) -> str | None:
-        """What is still to be done, told to the model, which then goes on; None lets it end."""
+    async def holds_back(self) -> str | Unfinished | None:
+        """What is still to be done, told to the model, which then goes on; None lets it end.
+
+        Asked once more after the model was sent back for the last time: what it says then is what
+        the run ends with.
+        """
         ...
 
 

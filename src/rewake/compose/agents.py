@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from rewake.agent.background import BackgroundNews
 from rewake.agent.execute import CallObserver, Executor
 from rewake.agent.loop import Limits, Loop, Observer
 from rewake.agent.permissions import Ask, PermissionMode, Permissions
@@ -17,6 +18,7 @@ from rewake.agent.tracing import TracedModel
 from rewake.compose.extensions import Extensions, beside
 from rewake.compose.files import track_files
 from rewake.compose.place import Place
+from rewake.log.lock import boot_id
 from rewake.record.sinks import Sink
 from rewake.record.trace import TraceOptions
 from rewake.session.core import Session
@@ -74,6 +76,10 @@ def build_agent(
         ),
         readable_directories=added.readable_directories,
         todos=lambda: session.state.conversation.todos,
+        commands=lambda: session.state.world.commands,
+        # Not the bound method: a rewind puts another conversation in its place.
+        output_read=lambda command: session.state.conversation.output_read.get(command),  # noqa: PLW0108
+        boot_id=boot_id(),
         forbids=permissions.forbids,
     )
     executor = Executor(
@@ -92,7 +98,7 @@ def build_agent(
         observer=observer,
         limits=Limits(settings.max_steps, settings.max_cost_usd),
         compact_at_tokens=settings.compact_at_tokens,
-        attendants=added.attendants,
+        attendants=(BackgroundNews(session, observer.on_notice), *added.attendants),
         gates=added.gates,
         endings=added.endings,
     )

@@ -176,13 +176,15 @@ class FileChangeIntent(Payload, frozen=True, tag_field="kind", tag="file_change"
 class ShellIntent(Payload, frozen=True, tag_field="kind", tag="shell"):
     """`command` will run in `cwd`; what it does is written to `output_directory`.
 
-    The directory is relative to the session's directory. Protocol: docs/format.md, "Shell".
+    The directory is relative to the session's directory. Protocol: docs/format.md, "Shell". A command
+    in the `background` is there to go on after its call has ended; a `timeout_ms` of 0 is no limit.
     """
 
     command: str
     cwd: str
     output_directory: str
     timeout_ms: int | None = None
+    background: bool = False
 
 
 class AgentIntent(Payload, frozen=True, tag_field="kind", tag="agent"):
@@ -208,6 +210,18 @@ class FileRead(Payload, frozen=True):
     sha256: str
 
 
+class OutputRead(Payload, frozen=True):
+    """How far the model has read a background command's output: bytes of each stream.
+
+    `command_id` is the call that started it; `ended`: the model was told that it has ended.
+    """
+
+    command_id: str
+    stdout: int = 0
+    stderr: int = 0
+    ended: bool = False
+
+
 class Verification(Payload, frozen=True):
     """The result of a check command (tests, a build): whether it passed, and what it was."""
 
@@ -224,6 +238,7 @@ class Outcome(Payload, frozen=True):
     duration_ms: int | None = None
     todos: tuple[Todo, ...] | None = None
     verification: Verification | None = None
+    output_read: OutputRead | None = None
     details: JsonObject = msgspec.field(default_factory=dict)
 
 

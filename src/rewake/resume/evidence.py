@@ -33,7 +33,7 @@ from rewake.model.events import (
 )
 from rewake.resume import shell
 from rewake.resume.chain import FileVerdict, settle_files
-from rewake.state.world import OpenCall
+from rewake.state.world import OpenCall, short_id
 
 By = Literal["recovery", "action", "user"]
 _ADVICE_UNKNOWN: Final = "Look at what is there before you repeat it."
@@ -243,16 +243,30 @@ def _settle_shell(call: OpenCall, intent: ShellIntent, here: _Here) -> Settlemen
         case "finished":
             return _shell_finished(call, status, evidence, by)
         case "running":
-            resolution = Resolution("still_running", evidence, by, "the command is still running")
-            text = (
-                "The command WAS started before the interruption and is STILL RUNNING. Do not start "
-                f"it a second time. Its output goes on in {directory}."
-            )
-            return _settlement(call, resolution, _with_output(text, status), is_error=True)
+            return _shell_running(call, status, evidence, by)
         case "vanished":
             return _shell_vanished(call, status, evidence, here)
         case _:
             assert_never(status.state)
+
+
+def _shell_running(
+    call: OpenCall, status: shell.ShellStatus, evidence: JsonObject, by: By
+) -> Settlement:
+    if isinstance(call.intent, ShellIntent) and call.intent.background:
+        resolution = Resolution("still_running", evidence, by, "it runs in the background")
+        text = (
+            f"The command WAS started and runs in the background as {short_id(call.call_id)}. Do not "
+            "start it a second time. Read its output with BashOutput, end it with KillShell."
+        )
+        return _settlement(call, resolution, text, is_error=False)
+    resolution = Resolution("still_running", evidence, by, "the command is still running")
+    directory = Path(status.stdout.path).parent
+    text = (
+        "The command WAS started before the interruption and is STILL RUNNING. Do not start "
+        f"it a second time. Its output goes on in {directory}."
+    )
+    return _settlement(call, resolution, _with_output(text, status), is_error=True)
 
 
 def _shell_finished(

@@ -20,8 +20,9 @@ import contextlib
 import fcntl
 import os
 import re
+from collections import deque
 from pathlib import Path
-from typing import Final, Literal, TypeVar
+from typing import BinaryIO, Final, Literal, TypeVar
 
 import msgspec
 
@@ -37,12 +38,15 @@ _CLAIMED: Final = b"claimed by recovery\n"
 # About 8,000 tokens of a model's context for both streams together; the rest stays in the files.
 _STDOUT_CHARS: Final = (8_000, 16_000)
 _STDERR_CHARS: Final = (2_000, 6_000)
+# A longer line is looked at in pieces of this size.
+_LINE_BYTES_MAX: Final = 1 << 20
 _CONTROL: Final = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours and cursor movements
     r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # window titles, links
     r"|\x1b[@-Z\\-_]"
     r"|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]"
 )
+_CHARACTER_BYTES_MAX: Final = 4
 _CONTINUATION: Final = range(0x80, 0xC0)  # bytes that can't begin a UTF-8 character
 
 _Record = TypeVar("_Record")
@@ -57,6 +61,7 @@ class ShellExit(msgspec.Struct, frozen=True):
     timed_out: bool = False
     output_limit: bool = False
     cancelled: bool = False
+    output_bytes_dropped: int = 0
     duration_ms: int = 0
     finished_at: str = ""
     boot_id: str = ""
@@ -77,6 +82,13 @@ class Excerpt(msgspec.Struct, frozen=True):
     text: str = ""
     size: int = 0
     cut: bool = False
+
+
+class ShellSeen(msgspec.Struct, frozen=True):
+    """A mere look: the state, and whether anything that the command started still lives."""
+
+    state: ShellState
+    is_alive: bool
 
 
 class ShellStatus(msgspec.Struct, frozen=True):
@@ -116,6 +128,17 @@ def inspect(directory: Path, *, claim: bool = False) -> ShellStatus:
         exit=exit_record or (ShellExit() if state == "finished" else None),
         background=background,
     )
+
+
+def state_of(directory: Path) -> ShellSeen:
+    """Only the state: no output is read. Raises OSError."""
+    state, background = _state(directory)
+    return ShellSeen(state, background or state == "running")
+
+
+def exit_of(directory: Path) -> ShellExit:
+    """The record of the end; empty where there is none or it is damaged."""
+    return _read(directory / EXIT, ShellExit) or ShellExit()
 
 
 def wait(directory: Path) -> ShellStatus:
@@ -196,6 +219,70 @@ def _read(path: Path, record_type: type[_Record]) -> _Record | None:
 # --- output ----------------------------------------------------------------------------------
 
 
+class Piece(msgspec.Struct, frozen=True):
+    """What one output file has from an offset on; `end` is the offset to go on from."""
+
+    text: str
+    end: int
+
+
+def read_from(path: Path, offset: int, *, only: str = "", ended: bool = False) -> Piece:
+    """What was written since `offset` bytes, as plain text: all of it, or its head and tail.
+
+    A character at the end that isn't there as a whole yet is left for the next time; with `only`, which
+    takes just the lines that have this text in them, a line is, unless the command has `ended`. A file that was cut meanwhile, because it was over
+    its limit, is read from the beginning of its tail.
+    """
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            begin = offset if offset <= size else max(size - sum(_STDOUT_CHARS), 0)
+            file.seek(begin)
+            if only:
+                return _matching(file, only, begin, ended=ended)
+            left_out = size - begin - sum(_STDOUT_CHARS)
+            if left_out <= 0:
+                data = _whole_characters(file.read(size - begin))
+                return Piece(plain(data), begin + len(data))
+            head = file.read(_STDOUT_CHARS[0])
+            file.seek(size - _STDOUT_CHARS[1])
+            tail = _whole_characters(file.read(_STDOUT_CHARS[1]))
+    except FileNotFoundError:
+        return Piece("", 0)
+    note = f"\n[… {left_out} bytes left out; all of it is in {path} …]\n"
+    text = plain(head, cut_end=True) + note + plain(tail, cut_start=True)
+    return Piece(text, size - _STDOUT_CHARS[1] + len(tail))
+
+
+def _matching(file: BinaryIO, only: str, begin: int, *, ended: bool) -> Piece:
+    """The lines with a text in them: the newest ones, as many as fit."""
+    wanted = os.fsencode(only)
+    found: deque[bytes] = deque()
+    kept = dropped = 0
+    end = begin
+    while line := file.readline(_LINE_BYTES_MAX):
+        if not line.endswith(b"\n") and len(line) < _LINE_BYTES_MAX and not ended:
+            break
+        end += len(line)
+        if wanted not in line:
+            continue
+        found.append(line)
+        kept += len(line)
+        while kept > sum(_STDOUT_CHARS) and len(found) > 1:
+            kept -= len(found.popleft())
+            dropped += 1
+    note = f"[… {dropped} earlier lines with it left out …]\n" if dropped else ""
+    return Piece(note + plain(b"".join(found)), end)
+
+
+def _whole_characters(data: bytes) -> bytes:
+    """Without the beginning of a UTF-8 character at the end, which may be written on."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    decoder.decode(data[-_CHARACTER_BYTES_MAX:])
+    pending, _ = decoder.getstate()
+    return data[: len(data) - len(pending)]
+
+
 def _excerpt(path: Path, head_bytes: int, tail_bytes: int) -> Excerpt:
     try:
         with path.open("rb") as file:
@@ -222,13 +309,17 @@ def describe_exit(status: ShellStatus) -> str:
     elif ended.output_limit:
         how = f"Killed after {seconds}: its output reached the limit."
     elif ended.cancelled:
-        how = f"Stopped after {seconds} because the run was interrupted."
+        how = f"Stopped after {seconds}: somebody asked for it."
     elif ended.signal is not None:
         how = f"Killed by signal {ended.signal} after {seconds}."
     elif ended.exit_code is not None:
         how = f"Exit code {ended.exit_code} after {seconds}."
     else:
         how = "It ended, but its exit record is damaged."
+    if ended.output_bytes_dropped:
+        how += (
+            f" {ended.output_bytes_dropped} bytes of its output were over the limit and not kept."
+        )
     if status.background:
         return f"{how} Processes that it started still run in the background."
     return how

@@ -19,12 +19,14 @@ import msgspec
 
 from rewake.model.content import File, Image, Text, ToolCall, ToolResult, plain_text
 from rewake.model.events import (
+    AgentEvent,
     Checkpoint,
     Event,
     History,
     Message,
     MessageAmendment,
     Outcome,
+    OutputRead,
     Result,
     Rewind,
     SessionStart,
@@ -44,6 +46,8 @@ GO_ON: Final = "[rewake] Go on."
 
 # Beyond this many files the oldest is forgotten, which only means "read it again" before an edit.
 READ_STATE_MAX: Final = 500
+# Background commands whose output was read; the oldest's is then shown from its beginning again.
+OUTPUT_READ_MAX: Final = 50
 _ENDED: Final = frozenset({"completed", "failed", "resolved"})
 # Ends of a run that a later one should know of; the ordinary end is none.
 _STOPPED: Final = "stopped"
@@ -95,6 +99,7 @@ class Snapshot(msgspec.Struct):
     kept_through: str | None = None
     todos: tuple[Todo, ...] = ()
     read_state: dict[str, str] = {}
+    output_read: dict[str, OutputRead] = {}
     memory: SessionMemory = msgspec.field(default_factory=SessionMemory)
     assistant_messages: int = 0
     newest_prompt: str | None = None
@@ -111,6 +116,7 @@ class Conversation:
         self.kept_through: str | None = None
         self.todos: tuple[Todo, ...] = ()
         self.read_state: dict[str, str] = {}
+        self.output_read: dict[str, OutputRead] = {}
         self.memory = SessionMemory()
         self.assistant_messages = 0
         self.newest_prompt: str | None = None
@@ -137,7 +143,10 @@ class Conversation:
             self._checkpoint(event, payload, fold_version)
         elif isinstance(payload, Rewind):
             self.memory.remember("decisions", event.event_id, f"Went back ({payload.scope})")
+            self.memory.went_elsewhere()
             self._based_on(event.event_id, payload.checkpoint, fold_version)
+        elif isinstance(payload, AgentEvent):
+            self.memory.changed(payload.changes)
         elif isinstance(payload, SessionStart) and payload.checkpoint is not None:
             self._based_on(event.event_id, payload.checkpoint, fold_version)
 
@@ -214,10 +223,13 @@ class Conversation:
             entry.answers[payload.index] = answer
             entry.event_ids.append(event.event_id)
             self.since.append(event.event_id)
-        elif present is None or present.verdict is not None or verdict == "lost":
+        elif present is None or verdict is not None or present.verdict is not None:
+            # A verdict after an answer is news: the command that it left running has ended.
             self._note(event, payload)
 
     def _note(self, event: Event, payload: ToolLifecycle) -> None:
+        if payload.status == "resolved" and not (payload.result and payload.result.content):
+            return  # the model knows already
         message = Message("user", (Text(_note_text(payload)),), source="rewake")
         self._insert(
             Entry(event.event_id, message, event.timestamp, note=True, event_ids=[event.event_id])
@@ -229,7 +241,9 @@ class Conversation:
         elif payload.status == "failed":
             self.memory.failed_call(event_id, payload.tool_name, payload.outcome, payload.result)
         elif payload.resolution is not None:
-            self.memory.resolved_call(event_id, payload.tool_name, payload.resolution)
+            self.memory.resolved_call(
+                event_id, payload.tool_name, payload.resolution, payload.outcome
+            )
 
     def _outcome(self, outcome: Outcome) -> None:
         if outcome.todos is not None:
@@ -241,6 +255,11 @@ class Conversation:
                 self.read_state.pop(change.path, None)
         for read in outcome.reads:
             self._saw(read.path, read.sha256)
+        if outcome.output_read is not None:
+            self.output_read.pop(outcome.output_read.command_id, None)
+            self.output_read[outcome.output_read.command_id] = outcome.output_read
+            if len(self.output_read) > OUTPUT_READ_MAX:
+                del self.output_read[next(iter(self.output_read))]
 
     def _saw(self, path: str, sha256: str) -> None:
         self.read_state.pop(path, None)
@@ -338,6 +357,7 @@ class Conversation:
             kept_through=self.kept_through,
             todos=self.todos,
             read_state=self.read_state,
+            output_read=self.output_read,
             memory=self.memory,
             assistant_messages=self.assistant_messages,
             newest_prompt=self.newest_prompt,
@@ -364,6 +384,7 @@ class Conversation:
         conversation.kept_through = snapshot.kept_through
         conversation.todos = snapshot.todos
         conversation.read_state = dict(snapshot.read_state)
+        conversation.output_read = dict(snapshot.output_read)
         conversation.memory = snapshot.memory
         conversation.assistant_messages = snapshot.assistant_messages
         conversation.newest_prompt = snapshot.newest_prompt

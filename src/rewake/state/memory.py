@@ -6,12 +6,13 @@ item names the event it came from, and the rendered text stays within `TOKENS_MA
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
 
 from rewake.model.content import plain_text
-from rewake.model.events import Outcome, Resolution, Result, Todo, Verification
+from rewake.model.events import Change, Outcome, Resolution, Result, Todo, Verification
 from rewake.state.text import clip, estimate_tokens, head, valid_unicode
 
 TOKENS_MAX: Final = 2000
@@ -69,14 +70,29 @@ class SessionMemory(msgspec.Struct):
         if outcome.todos is not None:
             self.todos = outcome.todos
             self.todos_event_id = event_id
-        if outcome.changes:
-            self.verification_stale = self.verification is not None
+        self.changed(outcome.changes)
+        self._verified(event_id, outcome)
+        command_id = outcome.details.get("command_id")
+        if outcome.output_read is None and isinstance(command_id, str):
+            text = f"{_summary(tool_name, outcome)} (in the background as {command_id})"
+            self.remember("completed", event_id, text)
+        elif outcome.changes or outcome.exit_code is not None:
+            self.remember("completed", event_id, _summary(tool_name, outcome))
+
+    def changed(self, changes: Sequence[Change]) -> None:
+        """Files were changed: what was verified before that is no longer."""
+        if changes:
+            self.went_elsewhere()
+
+    def went_elsewhere(self) -> None:
+        """What there is may not be what was verified."""
+        self.verification_stale = self.verification is not None
+
+    def _verified(self, event_id: str, outcome: Outcome) -> None:
         if outcome.verification is not None:
             self.verification = outcome.verification
             self.verification_event_id = event_id
             self.verification_stale = False
-        if outcome.changes or outcome.exit_code is not None:
-            self.remember("completed", event_id, _summary(tool_name, outcome))
 
     def failed_call(
         self, event_id: str, tool_name: str, outcome: Outcome | None, result: Result | None
@@ -84,12 +100,23 @@ class SessionMemory(msgspec.Struct):
         """A call that failed, with the beginning of what it said."""
         said = plain_text(result.content) if result is not None else ""
         self.remember("failed", event_id, f"{_summary(tool_name, outcome)}: {said}".rstrip(": "))
-        if outcome is not None and outcome.changes:
-            self.verification_stale = self.verification is not None
+        if outcome is not None:
+            self.changed(outcome.changes)
+            self._verified(event_id, outcome)
 
-    def resolved_call(self, event_id: str, tool_name: str, resolution: Resolution) -> None:
-        """An interrupted call with its verdict."""
+    def resolved_call(
+        self, event_id: str, tool_name: str, resolution: Resolution, outcome: Outcome | None
+    ) -> None:
+        """An interrupted call with its verdict, or the end of a command in the background."""
         section: Section = "completed" if resolution.verdict == "applied" else "failed"
+        if outcome is not None:
+            self.changed(outcome.changes)
+        command_id = resolution.evidence.get("command_id")
+        if isinstance(command_id, str):
+            if outcome is not None and outcome.exit_code != 0:
+                section = "failed"
+            self.remember(section, event_id, f"{tool_name} {command_id}: {resolution.note}")
+            return
         words = resolution.verdict.replace("_", " ")
         self.remember(section, event_id, f"{tool_name} was interrupted: {words}")
 

@@ -6,7 +6,7 @@ effect, so a call left uncertain on an abandoned branch is still uncertain.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -22,9 +22,11 @@ from rewake.model.events import (
     Message,
     MessageAmendment,
     Metadata,
+    Outcome,
     Rewind,
     RunStart,
     SessionStart,
+    ShellIntent,
     Terminal,
     ToolLifecycle,
 )
@@ -33,6 +35,11 @@ from rewake.state.text import clip, head
 _PROMPT_BYTES_MAX: Final = 200  # a title's worth
 _ENDED: Final = frozenset({"completed", "failed", "resolved"})
 _LEFT_OPEN: Final = frozenset({"still_running", "unknown"})
+# Background commands that are known: more than run at the same time, so what goes has ended.
+COMMANDS_MAX: Final = 50
+_COMMAND_BYTES_MAX: Final = 300
+# Different check commands whose newest result is known.
+_CHECKS_MAX: Final = 10
 
 
 class OpenCall(msgspec.Struct, frozen=True):
@@ -64,11 +71,48 @@ class Written(msgspec.Struct, frozen=True):
     timestamp: str
 
 
+class BackgroundCommand(msgspec.Struct, frozen=True):
+    """A command that went on after its call had ended, as far as the transcript knows of it.
+
+    `running` means that no end is on record yet; whether it has ended is said by its output directory.
+    `told`: the model has read of its end already.
+    """
+
+    call_id: str
+    command: str
+    cwd: str
+    output_directory: str
+    started_at: str = ""
+    state: Literal["running", "ended", "vanished"] = "running"
+    exit_code: int | None = None
+    ended_at: str = ""
+    told: bool = False
+
+    @property
+    def short_id(self) -> str:
+        """What the model calls it by: the end of the call's id, which is its random part."""
+        return short_id(self.call_id)
+
+
+def short_id(call_id: str) -> str:
+    """The short name of the background command that a call started."""
+    return call_id[-8:]
+
+
+class Check(msgspec.Struct, frozen=True):
+    """The newest result of a check command. Stale: something was changed since."""
+
+    passed: bool
+    event_id: str
+    stale: bool = False
+
+
 class World(msgspec.Struct):
     """The fold of everything that follows the file's order.
 
-    Bounded by what is still open and by what was written since the newest checkpoint (`written`,
-    by path: what a resume after a reboot looks at again).
+    Bounded by what is still open, by what was written since the newest checkpoint (`written`, by path:
+    what a resume after a reboot looks at again), and by the constants above for `commands` (by call
+    id) and `checks` (by command). `has_changes`: something was changed, ever.
     """
 
     project: JsonObject = {}
@@ -79,6 +123,9 @@ class World(msgspec.Struct):
     calls: dict[str, OpenCall] = {}
     calls_ended: dict[str, int] = {}
     written: dict[str, Written] = {}
+    commands: dict[str, BackgroundCommand] = {}
+    checks: dict[str, Check] = {}
+    has_changes: bool = False
     open_agents: dict[str, str] = {}
     metadata: JsonObject = {}
     usage: Usage = Usage()
@@ -140,6 +187,8 @@ class World(msgspec.Struct):
         elif isinstance(payload, SessionStart):
             self.project = payload.project
             self.forked_from = payload.forked_from
+            # What the origin had verified is not known here.
+            self.has_changes = payload.forked_from is not None
 
     def _message(self, message: Message) -> None:
         self.messages += 1
@@ -158,6 +207,7 @@ class World(msgspec.Struct):
             self._usage(payload.usage)
         else:
             self._usage(payload.checkpoint.usage)
+            self._changed(payload.changes)
             for change in payload.changes:
                 # Taken back on purpose: that it isn't there any more is no loss.
                 self.written.pop(change.path, None)
@@ -197,7 +247,11 @@ class World(msgspec.Struct):
             provider_call_id=payload.provider_call_id,
         )
         verdict = payload.resolution.verdict if payload.resolution is not None else None
-        if known is not None and verdict in _LEFT_OPEN:
+        if known is not None and _goes_on(known, payload.status, verdict):
+            self._goes_on_in_background(known)
+        elif known is None and verdict is not None and call_id in self.commands:
+            self._command_ended(call_id, event, payload)
+        elif known is not None and verdict in _LEFT_OPEN:
             status = "running" if verdict == "still_running" else "unknown"
             self.calls[call_id] = msgspec.structs.replace(known, status=status)
         if verdict == "lost" and payload.resolution is not None:
@@ -205,6 +259,53 @@ class World(msgspec.Struct):
             self.written.pop(str(payload.resolution.evidence.get("path")), None)
         if payload.outcome is not None:
             self._remember_written(call, event, payload.outcome.changes)
+            self._outcome(event, payload.outcome)
+
+    def _goes_on_in_background(self, call: OpenCall) -> None:
+        if not isinstance(call.intent, ShellIntent):
+            return
+        if len(self.commands) >= COMMANDS_MAX:
+            ended = [key for key, command in self.commands.items() if command.state != "running"]
+            del self.commands[next(iter(ended or self.commands))]
+        self.commands[call.call_id] = BackgroundCommand(
+            call_id=call.call_id,
+            command=head(call.intent.command, _COMMAND_BYTES_MAX),
+            cwd=call.intent.cwd,
+            output_directory=call.intent.output_directory,
+            started_at=call.started_at,
+        )
+
+    def _command_ended(self, call_id: str, event: Event, payload: ToolLifecycle) -> None:
+        is_known = payload.resolution is not None and payload.resolution.verdict == "applied"
+        self.commands[call_id] = msgspec.structs.replace(
+            self.commands[call_id],
+            state="ended" if is_known else "vanished",
+            exit_code=payload.outcome.exit_code if payload.outcome is not None else None,
+            ended_at=event.timestamp,
+            told=True,
+        )
+
+    def _outcome(self, event: Event, outcome: Outcome) -> None:
+        self._changed(outcome.changes)
+        if outcome.verification is not None:
+            command = outcome.verification.command
+            self.checks.pop(command, None)
+            self.checks[command] = Check(outcome.verification.passed, event.event_id)
+            if len(self.checks) > _CHECKS_MAX:
+                del self.checks[next(iter(self.checks))]
+        read = outcome.output_read
+        if read is not None and read.ended and read.command_id in self.commands:
+            known = self.commands[read.command_id]
+            self.commands[read.command_id] = msgspec.structs.replace(known, told=True)
+
+    def _changed(self, changes: tuple[Change, ...]) -> None:
+        """What was verified is no longer, whoever made the changes and on whatever branch."""
+        if not changes:
+            return
+        self.has_changes = True
+        for command, check in self.checks.items():
+            if not check.stale:
+                self.checks[command] = msgspec.structs.replace(check, stale=True)
 
     def _remember_written(self, call: OpenCall, event: Event, changes: tuple[Change, ...]) -> None:
         boot_id = self.run.boot_id if self.run is not None else ""
@@ -222,10 +323,17 @@ class World(msgspec.Struct):
                 self.metadata[key] = value
 
     def _agent(self, payload: AgentEvent) -> None:
+        self._changed(payload.changes)
         if payload.status in {"completed", "failed", "cancelled"}:
             self.open_agents.pop(payload.agent_id, None)
         else:
             self.open_agents[payload.agent_id] = payload.status
+
+
+def _goes_on(call: OpenCall, status: str, verdict: str | None) -> bool:
+    """Whether a call has ended by leaving its command to run in the background."""
+    in_background = isinstance(call.intent, ShellIntent) and call.intent.background
+    return in_background and (status == "completed" or verdict == "still_running")
 
 
 def tool_calls(message: Message) -> tuple[ToolCall, ...]:

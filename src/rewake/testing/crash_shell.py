@@ -71,7 +71,7 @@ class Lab:
             return subprocess.Popen(
                 [
                     *(*tracer, sys.executable, "-I", "-S", str(WRAPPER), str(self.output), project),
-                    *("20000", "1000000", str(alive), "/bin/sh", _COMMAND),
+                    *("20000", "1000000", str(alive), "-1", "0", "/bin/sh", _COMMAND),
                 ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

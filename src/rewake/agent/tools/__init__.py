@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rewake.agent.ports import Tool
+from rewake.agent.tools.background import BashOutputTool, KillShellTool
 from rewake.agent.tools.bash import BashTool
 from rewake.agent.tools.edit import EditTool
 from rewake.agent.tools.glob import GlobTool
@@ -21,5 +22,7 @@ def builtin_tools() -> tuple[Tool, ...]:
         GrepTool(),
         GlobTool(),
         BashTool(),
+        BashOutputTool(),
+        KillShellTool(),
         TodoWriteTool(),
     )

@@ -1,0 +1,101 @@
+"""News of commands in the background: what ended since the last request, told to the model once.
+
+The rule kept here: the end of a command is one `resolved` line of the call that started it. It says
+how the command ended, carries what it changed, and is what the model is told, all in one, so that
+none of it can be on record without the others, and a command is told of once, also across resumes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import anyio.to_thread
+import msgspec
+
+from rewake.log.disk import storage_error
+from rewake.model.content import JsonObject, Text
+from rewake.model.events import Outcome, Resolution, Result, ToolLifecycle
+from rewake.resume import shell
+from rewake.session.core import Session
+from rewake.state.world import BackgroundCommand
+
+
+@dataclass(slots=True)
+class BackgroundNews:
+    """The attendant that looks after a session's background commands."""
+
+    session: Session
+    on_notice: Callable[[str], None]
+
+    async def on_prompt(self, prompt: str | None) -> None:
+        """Nothing: what there is to tell is told before the request."""
+
+    async def before_request(self) -> None:
+        """Record the end of each command that has ended. Raises StorageError."""
+        if any(item.state == "running" for item in self.session.state.world.commands.values()):
+            await anyio.to_thread.run_sync(self._look)
+
+    def _look(self) -> None:
+        for command in list(self.session.state.world.commands.values()):
+            if command.state == "running" and record_end(self.session, command):
+                self.on_notice(f"The background command {command.short_id} has ended.")
+
+
+def record_end(session: Session, command: BackgroundCommand) -> bool:
+    """Record how a command ended, if it has; durable on return. Raises StorageError.
+
+    The model is told of it, unless it has read of it already.
+    """
+    directory = session.directory / command.output_directory
+    if not shell.is_below(directory, session.directory):
+        return False
+    try:
+        if shell.state_of(directory).state == "running":
+            return False
+        status = shell.inspect(directory)
+    except OSError as error:
+        raise storage_error(error, directory, "read") from error
+    ended = status.exit or shell.ShellExit()
+    session.record(
+        ToolLifecycle(
+            tool_name="Bash",
+            status="resolved",
+            call_id=command.call_id,
+            outcome=Outcome(exit_code=ended.exit_code, duration_ms=ended.duration_ms or None),
+            result=None if command.told else _told(command, status),
+            resolution=_resolution(command, status),
+        ),
+        barrier=True,
+    )
+    return True
+
+
+def _resolution(command: BackgroundCommand, status: shell.ShellStatus) -> Resolution:
+    evidence: JsonObject = {
+        "command": command.command,
+        "command_id": command.short_id,
+        "output_directory": command.output_directory,
+        "state": status.state,
+    }
+    if status.state != "finished":
+        return Resolution("unknown", evidence, note=_how(status))
+    evidence |= {"exit": msgspec.to_builtins(status.exit), "background": status.background}
+    return Resolution("applied", evidence, note=_how(status))
+
+
+def _how(status: shell.ShellStatus) -> str:
+    if status.state == "finished":
+        return shell.describe_exit(status)
+    return (
+        "It is gone without an exit code: it was killed from outside, or the machine was restarted. "
+        "It may have done all, some or none of its work."
+    )
+
+
+def _told(command: BackgroundCommand, status: shell.ShellStatus) -> Result:
+    text = (
+        f"The background command {command.short_id} ({command.command}) has ended. {_how(status)} "
+        f"Read the rest of its output with BashOutput."
+    )
+    return Result((Text(text),), is_error=status.exit is None or status.exit.exit_code != 0)
