@@ -16,16 +16,19 @@ from rewake.resume import shell
 WRAPPER = Path(rewake.__file__).parent / "agent/tools/shell_wrapper.py"
 
 
-def wrapper(directory: Path, command: str) -> subprocess.Popen[bytes]:
-    """A wrapper started as the agent starts it, with the lock in its hands alone."""
+def wrapper(directory: Path, command: str, report: int = -1) -> subprocess.Popen[bytes]:
+    """A wrapper started as the agent starts it, with the lock in its hands alone.
+
+    It writes to `report`, the end of a pipe, when something that the command started outlives it.
+    """
     directory.mkdir(exist_ok=True)
     alive = os.open(directory / "alive", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
     fcntl.flock(alive, fcntl.LOCK_EX)
-    arguments = [str(directory), str(directory), "60000", "1000000", str(alive), "-1", "0"]
+    arguments = [str(directory), str(directory), "60000", "1000000", str(alive), str(report), "0"]
     arguments += ["/bin/sh", command]
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", str(WRAPPER), *arguments],
-        pass_fds=(alive,),
+        pass_fds=(alive, report) if report >= 0 else (alive,),
         start_new_session=True,
     )
     os.close(alive)
@@ -67,10 +70,15 @@ def test_a_finished_command_tells_its_exit_code_and_output(tmp_path: Path) -> No
 
 def test_a_background_process_counts_until_it_ends(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "go")
-    wrapper(tmp_path, "cat go > /dev/null &").wait()
+    reading, writing = os.pipe()
+    process = wrapper(tmp_path, "cat go > /dev/null &", writing)
+    assert os.read(reading, 1)
     assert shell.inspect(tmp_path).background
     (tmp_path / "go").write_text("")
     assert not shell.wait(tmp_path).background
+    process.wait()
+    os.close(reading)
+    os.close(writing)
 
 
 @pytest.mark.parametrize("record", [b"", b"{", b"null", b'{"exit_code": "x"}'])
