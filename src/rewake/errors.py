@@ -88,6 +88,18 @@ class SessionNotFoundError(RewakeError):
         self.candidates = candidates
 
 
+class NoteNotFoundError(RewakeError):
+    """No note of memory has this name, or what has it is no note."""
+
+    exit_code = ExitCode.NOT_FOUND
+
+
+class NoteConflictError(RewakeError):
+    """A note is not as its writer saw it; nothing was written."""
+
+    exit_code = ExitCode.BUSY
+
+
 class StorageError(RewakeError):
     """A fact could not be recorded (disk full, I/O error). Nothing acknowledged before is lost."""
 

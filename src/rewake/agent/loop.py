@@ -146,6 +146,8 @@ class Loop:
     attendants: tuple[Attendant, ...] = ()
     gates: tuple[Gate, ...] = ()
     endings: tuple[Ending, ...] = ()
+    # Records what must stand before a prompt (the instructions that apply).
+    briefing: Callable[[], None] | None = None
     held_back_max: int = HELD_BACK_MAX
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     state: State = "idle"
@@ -167,9 +169,10 @@ class Loop:
 
         What a person typed is the first block of a prompt; files and images may follow it.
 
-        The prompt is durable before anything else happens. Cancelled, or ended by an error that is
-        none of its reasons, it settles what was cut short and leaves a valid history; the caller
-        then records why with `result`. `typed` is what the user typed for the prompt, if that differs.
+        The prompt is durable before anything happens but what `briefing` records. Cancelled, or ended
+        by an error that is none of its reasons, it settles what was cut short and leaves a valid
+        history; the caller then records why with `result`. `typed` is what the user typed for the
+        prompt, if that differs.
         """
         before = self.session.state.world.usage
         self.steps = 0
@@ -178,6 +181,8 @@ class Loop:
         self._unfinished = []
         self._response = ""
         if prompt is not None:
+            if self.briefing is not None:
+                self.briefing()
             self.session.user(prompt, typed=typed)
         try:
             text = prompt if isinstance(prompt, str) or prompt is None else typed_text(prompt)
@@ -227,12 +232,12 @@ class Loop:
         Raises ModelError when the model can't answer, StorageError when a fact can't be kept.
         """
         self.steps += 1
-        for attendant in self.attendants:
-            await attendant.before_request()
+        await self._attend()
         budget = self._budget("budget")
         conversation = self.session.state.conversation
         if self.tokens() >= budget.compact_at and is_worth_it(conversation, budget):
             await self.compact("budget")
+            await self._attend()  # what a compaction left out may be needed still
         reply = await self._answered()
         message_id = self._record(reply)
         self._response = plain_text(reply.content)
@@ -247,6 +252,10 @@ class Loop:
             self.session.user(_GO_ON, source="rewake")
             return False
         return True
+
+    async def _attend(self) -> None:
+        for attendant in self.attendants:
+            await attendant.before_request()
 
     async def _is_held_back(self) -> bool:
         """Whether a gate sends the model back to work; the model is told why.
@@ -287,6 +296,7 @@ class Loop:
                 if is_hopeless or compactions > _COMPACTIONS_PER_STEP_MAX:
                     raise
                 await self.compact("prompt_too_long")
+                await self._attend()
                 continue
             except ModelError as error:
                 if not error.retryable or waits >= len(_WAIT_S):

@@ -21,6 +21,7 @@ Answer = Literal["yes", "always", "no"]
 
 # Who can write these can make Git or Rewake itself run or allow anything, so no blanket rule and no
 # mode but `bypass` covers them.
+_EDITING: Final = frozenset({"Edit", "Write"})
 _PROTECTED: Final = (".git", ".rewake")
 # Programs whose second word says which of their many uses is meant, and second words that don't.
 _PROGRAMS: Final = frozenset(
@@ -252,7 +253,8 @@ def _suggested_rule(name: str, prepared: Prepared) -> Rule:
         return _suggested_for_command(prepared.subject)
     if _is_protected(prepared):
         return Rule(name, _literal(prepared.subject))
-    return Rule("Edit" if isinstance(prepared.intent, FileChangeIntent) else name)
+    # Leave to keep notes is none to change files, though both are changes of files.
+    return Rule("Edit" if name in _EDITING else name)
 
 
 def _suggested_for_command(command: str) -> Rule:

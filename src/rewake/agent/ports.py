@@ -213,7 +213,7 @@ class Attendant(Protocol):
         ...
 
     async def before_request(self) -> None:
-        """A request is about to be made from the session's view."""
+        """A request is about to be made from the session's view; again if it is compacted first."""
         ...
 
 

@@ -198,6 +198,7 @@ def open_agent(
         cwd=cwd,
         tools=_tools(choices),
         extensions=extensions,
+        home=at.home,
     )
     about = (*about_model, *about_mode, *about_files)
     warnings = (*warnings, *extensions.problems)

@@ -17,6 +17,7 @@ from rewake.agent.tools import builtin_tools
 from rewake.agent.tracing import TracedModel
 from rewake.compose.extensions import Extensions, beside
 from rewake.compose.files import track_files
+from rewake.compose.memory import remembering
 from rewake.compose.place import Place
 from rewake.log.lock import boot_id
 from rewake.record.sinks import Sink
@@ -47,10 +48,12 @@ def build_agent(
     cwd: Path,
     tools: tuple[Tool, ...] | None = None,
     extensions: Extensions | None = None,
+    home: Path | None = None,
 ) -> Loop:
     """The loop over `session`, ready to run. `tools` default to the built-in ones.
 
-    `extensions` come from `load_extensions`; call `Loop.end` before the session is closed.
+    `extensions` come from `load_extensions`; call `Loop.end` before the session is closed. `home` is
+    where the user's memory and instructions are; default: where the session is recorded.
     """
     track_files(session, observer.on_notice)
     given = settings.permissions
@@ -82,9 +85,12 @@ def build_agent(
         boot_id=boot_id(),
         forbids=permissions.forbids,
     )
+    remembers = remembering(session, model, settings, observer.on_notice, cwd=cwd, home=home)
+    if tools is None:
+        tools = (*builtin_tools(), *remembers.tools)
     executor = Executor(
         session=session,
-        tools={tool.spec.name: tool for tool in (*(tools or builtin_tools()), *added.tools)},
+        tools={tool.spec.name: tool for tool in (*tools, *added.tools)},
         context=context,
         permissions=permissions,
         observer=observer,
@@ -98,7 +104,12 @@ def build_agent(
         observer=observer,
         limits=Limits(settings.max_steps, settings.max_cost_usd),
         compact_at_tokens=settings.compact_at_tokens,
-        attendants=(BackgroundNews(session, observer.on_notice), *added.attendants),
+        attendants=(
+            *remembers.attendants,
+            BackgroundNews(session, observer.on_notice),
+            *added.attendants,
+        ),
+        briefing=remembers.briefing.before_prompt,
         gates=added.gates,
         endings=added.endings,
     )

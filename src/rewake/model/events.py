@@ -105,8 +105,9 @@ class Message(Payload, frozen=True):
     """One message. Its id is the id of its event.
 
     `provider` holds what the provider needs back verbatim. `source` tells messages that no person
-    typed (`rewake`: a note about a verdict, `skill`, …) from prompts (empty). `typed` is what a
-    person typed where the content is what that stands for (a command written in Markdown).
+    typed (`rewake`: a note about a verdict, `skill`, …) from prompts (empty); `details` is what their
+    writer says of them for programs (`memory`: which notes, and why), which no provider gets. `typed`
+    is what a person typed where the content is what that stands for (a command written in Markdown).
     """
 
     role: Role
@@ -117,6 +118,7 @@ class Message(Payload, frozen=True):
     provider: JsonObject | None = None
     source: str = ""
     typed: str = ""
+    details: JsonObject | None = None
 
 
 class MessageAmendment(Payload, frozen=True):

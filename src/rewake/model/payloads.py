@@ -72,7 +72,8 @@ def _encode_message(message: Message) -> bytes:
         return _encode_with_opaque(message)
     # Text alone holds no number and nothing nested, so the search for what can't be read back,
     # which costs more than the encoding itself, may be left out.
-    if kinds <= _TEXT_ONLY and message.usage is None and message.provider is None:
+    is_bare = message.usage is None and message.provider is None and message.details is None
+    if kinds <= _TEXT_ONLY and is_bare:
         try:
             return _encode(message)
         except (TypeError, ValueError):

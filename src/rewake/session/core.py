@@ -207,14 +207,19 @@ class Session:
             self.recorder.submit(self.state.checkpoint(), step=self._step)
 
     def user(
-        self, content: str | Sequence[ContentBlock], *, source: str = "", typed: str = ""
+        self,
+        content: str | Sequence[ContentBlock],
+        *,
+        source: str = "",
+        typed: str = "",
+        details: JsonObject | None = None,
     ) -> str:
         """Record a user's message; returns its id. Durable on return.
 
-        `source` names who wrote it where no person did; `typed` is what a person typed where the
-        content is what that stands for.
+        `source` names who wrote it where no person did, and `details` is what that says for programs;
+        `typed` is what a person typed where the content is what that stands for.
         """
-        message = Message("user", _blocks(content), source=source, typed=typed)
+        message = Message("user", _blocks(content), source=source, typed=typed, details=details)
         return self.record(message, barrier=True).event_id
 
     def assistant(

@@ -32,10 +32,17 @@ class AsyncSession:
         self.sync = session
 
     async def user(
-        self, content: str | Sequence[ContentBlock], *, source: str = "", typed: str = ""
+        self,
+        content: str | Sequence[ContentBlock],
+        *,
+        source: str = "",
+        typed: str = "",
+        details: JsonObject | None = None,
     ) -> str:
         """See `Session.user`."""
-        return await _in_thread(lambda: self.sync.user(content, source=source, typed=typed))
+        return await _in_thread(
+            lambda: self.sync.user(content, source=source, typed=typed, details=details)
+        )
 
     async def assistant(
         self,
