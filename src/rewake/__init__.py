@@ -29,6 +29,14 @@ if TYPE_CHECKING:
         undo_files_rewind,
     )
     from rewake.compose.finding import search
+    from rewake.compose.memory import (
+        forget_note,
+        instructions,
+        notes,
+        read_note,
+        search_notes,
+        write_note,
+    )
     from rewake.compose.place import NEWEST
     from rewake.compose.sessions import open_session, resolve, resume, sessions
     from rewake.compose.telemetry import send_recorded
@@ -36,6 +44,8 @@ if TYPE_CHECKING:
         ExitCode,
         InvalidValueError,
         ModelError,
+        NoteConflictError,
+        NoteNotFoundError,
         PoisonedError,
         RewakeError,
         SessionBusyError,
@@ -45,6 +55,7 @@ if TYPE_CHECKING:
         UncertainError,
         UsageError,
     )
+    from rewake.memory.note import Note
     from rewake.model.content import File, Image, Text, Thinking, ToolCall, ToolResult, Usage
     from rewake.model.events import (
         Change,
@@ -79,6 +90,14 @@ _HOMES = {
         "undo_files_rewind",
     ),
     "rewake.compose.finding": ("search",),
+    "rewake.compose.memory": (
+        "forget_note",
+        "instructions",
+        "notes",
+        "read_note",
+        "search_notes",
+        "write_note",
+    ),
     "rewake.compose.place": ("NEWEST",),
     "rewake.compose.sessions": ("open_session", "resolve", "resume", "sessions"),
     "rewake.compose.telemetry": ("send_recorded",),
@@ -86,6 +105,8 @@ _HOMES = {
         "ExitCode",
         "InvalidValueError",
         "ModelError",
+        "NoteConflictError",
+        "NoteNotFoundError",
         "PoisonedError",
         "RewakeError",
         "SessionBusyError",
@@ -95,6 +116,7 @@ _HOMES = {
         "UncertainError",
         "UsageError",
     ),
+    "rewake.memory.note": ("Note",),
     "rewake.model.content": (
         "File",
         "Image",
@@ -148,6 +170,9 @@ __all__ = [
     "InvalidValueError",
     "Message",
     "ModelError",
+    "Note",
+    "NoteConflictError",
+    "NoteNotFoundError",
     "OtherIntent",
     "Outcome",
     "PoisonedError",
@@ -180,24 +205,30 @@ __all__ = [
     "delete",
     "export",
     "file_changes",
+    "forget_note",
     "from_anthropic",
     "from_openai",
     "gc",
     "import_",
+    "instructions",
+    "notes",
     "open_session",
     "openai_messages",
     "plan_rewind",
+    "read_note",
     "resolve",
     "restore",
     "resume",
     "rewind_files",
     "search",
+    "search_notes",
     "send_recorded",
     "sessions",
     "stats",
     "track_files",
     "trash",
     "undo_files_rewind",
+    "write_note",
 ]
 
 
