@@ -2,10 +2,11 @@
 
 The rules kept here:
 
-- The front matter is a plain list of `key: value` lines between two lines of `---`. It is no YAML:
-  nothing in it refers, nests or runs, and it is read up to a bound.
+- We write front matter as plain `key: value` lines, and read such lines here: a directory may hold a
+  thousand notes, and a YAML parser takes a millisecond for each. What a person wrote in other YAML goes
+  to that.
 - What a person wrote stays: keys that aren't known keep their lines and their order.
-- A file that can't be a note says why; it is never half a note.
+- Whatever a file holds, there is a note to be made of it; front matter that can't be read costs itself.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ _HEAD_LINES_MAX: Final = 64
 _KEY: Final = re.compile(r"([A-Za-z][\w-]*)[ \t]*:(?:[ \t]+(.*))?$")
 _ITEM: Final = re.compile(r"[ \t]*-[ \t]+(.*)$")
 _SOURCES_MAX: Final = 20
+_WORD_BYTES_MAX: Final = 40
+_YAML_SIGNS: Final = tuple(">|{&*!%@`")
 _SPECIAL: Final = "\"'[]{}>|*&!%#`@-?:,"
 _KNOWN: Final = ("name", "description", "type", "created", "updated", "sources")
 
@@ -74,34 +77,28 @@ def name_from(text: str) -> str:
 def parse_note(file_stem: str, text: str) -> Note:
     """The note in `text`. One without front matter is named after its file and described by its start."""
     head, body = _split(text)
-    values: dict[str, str | tuple[str, ...]] = {}
+    blocks = _blocks(head)
+    fields: dict[str, tuple[str, ...]] = {}
     others: list[str] = []
-    key = ""
-    for line in head:
-        item = _ITEM.match(line)
-        if key == "sources" and item is not None:
-            listed = values.get("sources", ())
-            values["sources"] = (*(listed if isinstance(listed, tuple) else ()), _plain(item[1]))
-            continue
-        found = _KEY.match(line)
-        key = found[1] if found is not None else ""
-        if found is None or key not in _KNOWN or key in values:
-            others.append(line)
-            key = ""
-        elif key == "sources":
-            values[key] = _list(found[2] or "")
+    for key, lines in blocks:
+        if key in _KNOWN and key not in fields:
+            fields[key] = _values(lines)
         else:
-            values[key] = _plain(found[2] or "")
-    named = {name: value for name, value in values.items() if isinstance(value, str)}
-    sources = values.get("sources", ())
+            others += lines
+    if any(key in _KNOWN and not _is_plain(key, lines) for key, lines in blocks):
+        fields |= _by_yaml(head)
+
+    def one(key: str, bytes_max: int) -> str:
+        return clip(" ".join(fields.get(key, ())), bytes_max)
+
     return Note(
         name=file_stem,
-        description=clip(named.get("description") or _beginning(body), DESCRIPTION_BYTES_MAX),
+        description=one("description", DESCRIPTION_BYTES_MAX) or _beginning(body),
         body=body,
-        type=clip(named.get("type", ""), 40),
-        created=clip(named.get("created", ""), 40),
-        updated=clip(named.get("updated", ""), 40),
-        sources=sources[:_SOURCES_MAX] if isinstance(sources, tuple) else (),
+        type=one("type", _WORD_BYTES_MAX),
+        created=one("created", _WORD_BYTES_MAX),
+        updated=one("updated", _WORD_BYTES_MAX),
+        sources=fields.get("sources", ())[:_SOURCES_MAX],
         others=tuple(others),
     )
 
@@ -135,12 +132,61 @@ def _split(text: str) -> tuple[list[str], str]:
     return [], text  # never closed: it is a rule of dashes, and all of it is the text
 
 
+def _blocks(head: list[str]) -> list[tuple[str, list[str]]]:
+    """The lines of each key; lines before the first key have none."""
+    blocks: list[tuple[str, list[str]]] = []
+    for line in head:
+        found = _KEY.match(line)
+        if found is not None:
+            blocks.append((found[1], [line]))
+        elif blocks:
+            blocks[-1][1].append(line)
+        else:
+            blocks.append(("", [line]))
+    return blocks
+
+
+def _is_plain(key: str, lines: list[str]) -> bool:
+    """Whether the lines mean to YAML what they mean here."""
+    _, _, value = lines[0].partition(":")
+    if key == "sources":
+        return all(_ITEM.match(line) for line in lines[1:])
+    return len(lines) == 1 and value.strip()[:1] not in _YAML_SIGNS
+
+
+def _values(lines: list[str]) -> tuple[str, ...]:
+    """A value, or the items of a list."""
+    _, _, value = lines[0].partition(":")
+    items = tuple(_plain(item[1]) for item in map(_ITEM.match, lines[1:]) if item is not None)
+    if items:
+        return items
+    bare = value.strip()
+    if bare.startswith("[") and bare.endswith("]"):
+        return tuple(filter(None, (_plain(one) for one in bare[1:-1].split(","))))
+    return (_plain(bare),) if bare else ()
+
+
+def _by_yaml(head: list[str]) -> dict[str, tuple[str, ...]]:
+    """The known fields as YAML has them; none where it is no YAML."""
+    from rewake import frontmatter  # slow to load, and few notes need it
+
+    try:
+        document = frontmatter.parse("\n".join([_FENCE, *head, _FENCE, ""]))
+    except frontmatter.FrontMatterError:
+        return {}
+    return {
+        key: document.texts(key) if key == "sources" else (document.text(key),)
+        for key in _KNOWN
+        if key in document.fields
+    }
+
+
 def _beginning(body: str) -> str:
     """The first line that says something."""
     for line in body.split("\n"):
         said = line.strip().lstrip("#").strip()
         if said:
-            return said
+            return clip(said, DESCRIPTION_BYTES_MAX)
     return ""
 
 
@@ -150,11 +196,6 @@ def _plain(value: str) -> str:
         quote, inner = bare[0], bare[1:-1]
         return inner.replace(f"\\{quote}", quote) if quote == '"' else inner.replace("''", "'")
     return bare
-
-
-def _list(value: str) -> tuple[str, ...]:
-    bare = value.strip().removeprefix("[").removesuffix("]")
-    return tuple(filter(None, (_plain(one) for one in bare.split(","))))
 
 
 def _value(text: str) -> str:
