@@ -125,7 +125,11 @@ def test_a_rewind_of_files_takes_the_note_and_its_line_back_and_an_undo_brings_t
     start = worker.session.messages[-1].message_id
     worker.run("Remember")
     plan = rewake.plan_rewind(worker.session, start)
-    assert sorted(Path(step.shown).name for step in plan.changes) == ["MEMORY.md", "memory", "tabs.md"]
+    assert sorted(Path(step.shown).name for step in plan.changes) == [
+        "MEMORY.md",
+        "memory",
+        "tabs.md",
+    ]
     rewake.rewind_files(worker.session, start)
     assert directory.find("tabs") is None
     assert "tabs" not in directory.index()
