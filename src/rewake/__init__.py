@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         write_note,
     )
     from rewake.compose.place import NEWEST
+    from rewake.compose.reports import Reported, report
     from rewake.compose.sessions import open_session, resolve, resume, sessions
     from rewake.compose.telemetry import send_recorded
     from rewake.errors import (
@@ -99,6 +100,7 @@ _HOMES = {
         "write_note",
     ),
     "rewake.compose.place": ("NEWEST",),
+    "rewake.compose.reports": ("Reported", "report"),
     "rewake.compose.sessions": ("open_session", "resolve", "resume", "sessions"),
     "rewake.compose.telemetry": ("send_recorded",),
     "rewake.errors": (
@@ -177,6 +179,7 @@ __all__ = [
     "Outcome",
     "PoisonedError",
     "ReadOnlyIntent",
+    "Reported",
     "Resolution",
     "Result",
     "ResumeState",
@@ -216,6 +219,7 @@ __all__ = [
     "openai_messages",
     "plan_rewind",
     "read_note",
+    "report",
     "resolve",
     "restore",
     "resume",
@@ -246,7 +250,8 @@ def __dir__() -> list[str]:
 
 
 class _Package(ModuleType):
-    """This package: `rewake.resume` is the function, also once the sub-package of that name is loaded.
+    """This package: `rewake.resume` and `rewake.report` are functions, also once the sub-packages of
+    these names are loaded.
 
     The import system sets a sub-package as an attribute of its parent, which would hide the function.
     """
@@ -258,6 +263,15 @@ class _Package(ModuleType):
 
     @resume.setter
     def resume(self, value: object) -> None:
+        """Leave it as it is."""
+
+    @property
+    def report(self) -> object:
+        """See `rewake.compose.reports.report`."""
+        return __getattr__("report")
+
+    @report.setter
+    def report(self, value: object) -> None:
         """Leave it as it is."""
 
 

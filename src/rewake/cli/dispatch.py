@@ -211,6 +211,20 @@ def _export(values: Values) -> int:
     )
 
 
+def _report(values: Values) -> int:
+    from rewake.cli.report import report_session
+
+    return report_session(
+        _session(values),
+        values.path("output"),
+        values.path("cwd"),
+        redact=values.flag("redact"),
+        force=values.flag("force"),
+        open_=values.flag("open"),
+        as_json=values.flag("json"),
+    )
+
+
 def _import(values: Values) -> int:
     from rewake.cli.import_ import import_archive
 
@@ -392,6 +406,7 @@ _COMMANDS: Final[dict[str, Callable[[Values], int]]] = {
     "check": _check,
     "repair": _repair,
     "export": _export,
+    "report": _report,
     "import": _import,
     "delete": _delete,
     "trash": _trash,

@@ -575,6 +575,37 @@ Examples:
     argument=_SESSION,
 )
 
+_REDACT: Final = Option(
+    "redact",
+    ("--redact",),
+    "flag",
+    "Take secrets out (default), or show everything.",
+    default=True,
+    negation="--no-redact",
+)
+_OPEN: Final = Option("open", ("--open",), "flag", "Open it in the browser.")
+
+REPORT: Final = Command(
+    name="report",
+    help="Write a session as one HTML page: timeline, conversation, changes, verdicts; no network.",
+    examples="""
+Examples:
+  rewake report newest --open
+  rewake report 0199b2c4 -o retry.html
+""",
+    options=(
+        Option(
+            "output", ("-o", "--output"), "path", "The file; default: rewake-ID.html here.", "FILE"
+        ),
+        _OPEN,
+        _REDACT,
+        Option("force", ("--force",), "flag", "Replace a file that is no report."),
+        Option("json", ("--json",), "flag", "One object."),
+        _CWD,
+    ),
+    argument=_SESSION,
+)
+
 IMPORT: Final = Command(
     name="import",
     help="Take a session out of an archive and put it under this project, to be resumed here.",
@@ -695,6 +726,7 @@ COMMANDS: Final = {
         CHECK,
         REPAIR,
         EXPORT,
+        REPORT,
         IMPORT,
         DELETE,
         TRASH,
