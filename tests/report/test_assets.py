@@ -51,7 +51,9 @@ def test_nothing_in_a_script_or_a_style_ends_its_element() -> None:
 
 
 def test_no_script_makes_markup_of_text() -> None:
-    making = re.compile(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|DOMParser")
+    making = re.compile(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|DOMParser"
+    )
     for script in assets.assets().scripts:
         assert making.search(script) is None
 
