@@ -37,6 +37,12 @@ PARSED_BY_BOTH = [
     ["tag", "abc", "--remove"],
     ["rewind", "abc", "--to", "m", "--json"],
     ["-p", "x", "-r", "abc", "--fork-session", "--resume-session-at", "m", "--on-running", "wait"],
+    ["title", "abc", "A title"],
+    ["tag", "abc", "one", "two"],
+    ["config"],
+    ["config", "get", "model", "--json"],
+    ["config", "set", "permissions.allow", "Read", "Edit", "--add", "--local"],
+    ["-p", "x", "--setting-sources", "user,local", "--settings", "{}"],
     ["demo", "--no-keep"],
     ["demo", "--model", "script:x"],
 ]
@@ -52,6 +58,8 @@ LEFT_TO_THE_LIBRARY = [
     ["show", "a", "b"],
     ["--json=yes"],
     ["nonsense"],
+    ["config", "bogus"],
+    ["title", "a", "b", "c"],
 ]
 
 
@@ -126,6 +134,23 @@ def test_the_shell_completes_commands(shell: Shell) -> None:
         }
     )
     assert done.out.split() == ["sessions"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("rewake config exp", ["explain"]), ("rewake config get permissions.m", ["permissions.mode"])],
+)
+def test_the_shell_completes_actions_and_keys_of_settings(
+    shell: Shell, typed: str, offered: list[str]
+) -> None:
+    done = shell.run(
+        env={
+            "_REWAKE_COMPLETE": "complete_bash",
+            "COMP_WORDS": typed,
+            "COMP_CWORD": str(len(typed.split()) - 1),
+        }
+    )
+    assert done.out.split() == offered
 
 
 @pytest.mark.parametrize("before", [["--cwd", "/"], ["--json"], ["-p", "x"]])

@@ -16,8 +16,8 @@ from rewake.errors import UsageError
 from rewake.log.layout import SessionPaths
 from rewake.resume.listing import SessionInfo
 
-_DAY_S: Final = 86_400
-_AGES: Final = {"h": 3600, "d": _DAY_S, "w": 7 * _DAY_S, "m": 30 * _DAY_S, "y": 365 * _DAY_S}
+DAY_S: Final = 86_400
+_AGES: Final = {"h": 3600, "d": DAY_S, "w": 7 * DAY_S, "m": 30 * DAY_S, "y": 365 * DAY_S}
 _SIZES: Final = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _age: Final = re.compile(r"(\d{1,6})([hdwmy])").fullmatch
 _size: Final = re.compile(r"(\d{1,12}(?:\.\d{1,3})?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE).fullmatch

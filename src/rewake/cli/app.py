@@ -147,6 +147,19 @@ def _refuse_options_of_root(command: str, values: dict[str, Any]) -> None:
             )
 
 
+def _completion(option: table.Option) -> Callable[[str], list[str]] | None:
+    """What the shell offers beside choices."""
+    if option.completes is None:
+        return None
+
+    def keys(incomplete: str) -> list[str]:
+        from rewake.settings.keys import KEYS
+
+        return [name for name in KEYS if name.startswith(incomplete)]
+
+    return keys
+
+
 def _named(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     kind = inspect.Parameter.KEYWORD_ONLY
     return inspect.Parameter(name, kind, annotation=annotation, default=default)
@@ -154,8 +167,11 @@ def _named(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 def _parameter(option: table.Option) -> inspect.Parameter:
     if not option.flags:
-        argument = typer.Argument(help=option.help, metavar=option.metavar)
-        kind: Any = list[str] if option.may_repeat else str
+        argument = typer.Argument(
+            help=option.help, metavar=option.metavar, autocompletion=_completion(option)
+        )
+        single: Any = Literal[option.choices] if option.choices else str
+        kind: Any = list[str] if option.may_repeat else single
         kind = kind if option.is_required else kind | None
         default = inspect.Parameter.empty if option.is_required else None
         return _named(option.name, Annotated[kind, argument], default)

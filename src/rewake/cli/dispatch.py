@@ -282,6 +282,24 @@ def _skills(values: Values) -> int:
     return list_skills(values.path("cwd"), as_json=values.flag("json"))
 
 
+def _config(values: Values) -> int:
+    from rewake.cli.config import ConfigChoices, config
+
+    choices = ConfigChoices(
+        sources=tuple(name for name in ("user", "project", "local") if values.flag(name)),
+        add=values.flag("add"),
+        remove=values.flag("remove"),
+        everything=values.flag("everything"),
+        show=values.flag("show"),
+        yes=values.flag("yes"),
+        no=values.flag("no"),
+        dry_run=values.flag("dry_run"),
+        as_json=values.flag("json"),
+    )
+    words = values.texts("words")
+    return config(values.text("action") or "list", words, values.path("cwd"), choices)
+
+
 def _demo(values: Values) -> int:
     from rewake.cli.demo import run_demo
 
@@ -413,5 +431,6 @@ _COMMANDS: Final[dict[str, Callable[[Values], int]]] = {
     "gc": _gc,
     "stats": _stats,
     "skills": _skills,
+    "config": _config,
     "demo": _demo,
 }

@@ -12,15 +12,17 @@ from pathlib import Path
 from typing import Final
 
 from rewake.archive.gc import Collected, Collection, Collector
-from rewake.archive.retention import Aged, over_quota, parse_age, parse_size, too_old, weigh
+from rewake.archive.retention import DAY_S, Aged, over_quota, parse_age, parse_size, too_old, weigh
 from rewake.archive.trash import tree_size
 from rewake.cli.amounts import SIZE_COLUMNS, amount, confirm
 from rewake.cli.bar import Bar
 from rewake.cli.terminal import clean, fit, one_line, say
 from rewake.compose.archives import collectors, delete_session
 from rewake.compose.place import Place, place
+from rewake.compose.settings import load_for
 from rewake.log.layout import SessionPaths
 from rewake.resume.listing import describe, newest_first
+from rewake.settings.load import Loaded
 
 _LISTED_MAX: Final = 20
 
@@ -36,15 +38,25 @@ class Choices:
     yes: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """Seconds and bytes from which sessions go, None for no limit, and where they were set."""
+
+    age_s: float | None
+    quota: int | None
+    reasons: tuple[str, ...]
+
+
 def gc(cwd: Path | None, choices: Choices, *, as_json: bool) -> int:
     """Announce, ask, remove; returns the exit status. Raises SessionBusyError, StorageError."""
     at = place(cwd or ".")
+    limits = _limits(at, choices)
     found = collectors(at.root, home=at.home, everywhere=choices.everywhere)
-    leaving = _leaving(at, found, choices)
+    leaving = _leaving(at, found, limits)
     with Bar("Looking") as bar:
         plans = [(collector, collector.plan(bar.show)) for collector in found]
     if not as_json:
-        _announce(leaving, [plan for _, plan in plans])
+        _announce(leaving, [plan for _, plan in plans], limits)
     anything = bool(leaving) or any(plan.useless for _, plan in plans)
     go_on = anything and not choices.dry_run and confirm("Go on?", yes=choices.yes)
     done: list[Collected] = []
@@ -53,7 +65,7 @@ def gc(cwd: Path | None, choices: Choices, *, as_json: bool) -> int:
             delete_session(at, item.paths)
         done = [collector.collect(plan) for collector, plan in plans if plan.useless]
     if as_json:
-        _print_json([plan for _, plan in plans], leaving, done, dry_run=choices.dry_run)
+        _print_json([plan for _, plan in plans], leaving, done, limits, dry_run=choices.dry_run)
     elif go_on:
         _tell(leaving, done)
     elif anything:
@@ -61,12 +73,38 @@ def gc(cwd: Path | None, choices: Choices, *, as_json: bool) -> int:
     return 0
 
 
-def _leaving(at: Place, found: Iterable[Collector], choices: Choices) -> list[Aged]:
-    """The sessions that a limit sends to the trash."""
-    if choices.older_than is None and choices.quota is None:
-        return []
+def _limits(at: Place, choices: Choices) -> _Limits:
+    """What the options say, else what the settings say; those of one project hold for it alone."""
     age_s = parse_age(choices.older_than) if choices.older_than is not None else None
     quota = parse_size(choices.quota) if choices.quota is not None else None
+    reasons = [
+        f"{flag} {text}"
+        for flag, text in (("--older-than", choices.older_than), ("--quota", choices.quota))
+        if text is not None
+    ]
+    if age_s is not None and quota is not None:
+        return _Limits(age_s, quota, tuple(reasons))
+    loaded = load_for(at, sources="user" if choices.everywhere else None)
+    given = loaded.settings.retention
+    if age_s is None and given.age_days_max is not None:
+        age_s = given.age_days_max * DAY_S
+        reasons.append(_set_at(loaded, "retention.age_days_max", given.age_days_max))
+    if quota is None and given.bytes_max is not None:
+        quota = given.bytes_max
+        reasons.append(_set_at(loaded, "retention.bytes_max", given.bytes_max))
+    return _Limits(age_s, quota, tuple(reasons))
+
+
+def _set_at(loaded: Loaded, key: str, value: int) -> str:
+    where = next(said.where for said in loaded.said(key) if said.status == "counts")
+    return f"{key} {value:,} in {where}"
+
+
+def _leaving(at: Place, found: Iterable[Collector], limits: _Limits) -> list[Aged]:
+    """The sessions that a limit sends to the trash."""
+    age_s, quota = limits.age_s, limits.quota
+    if age_s is None and quota is None:
+        return []
     leaving: dict[str, Aged] = {}
     for collector in found:
         aged = weigh(
@@ -87,10 +125,11 @@ def _sessions(project: Path) -> list[SessionPaths]:
     return [SessionPaths(project, transcript.parent.name) for transcript in directories]
 
 
-def _announce(leaving: list[Aged], plans: list[Collection]) -> None:
+def _announce(leaving: list[Aged], plans: list[Collection], limits: _Limits) -> None:
     if leaving:
         size = amount(sum(item.size for item in leaving))
-        say(f"To the trash: {len(leaving)} sessions ({size})")
+        why = clean("; ".join(limits.reasons))
+        say(f"To the trash: {len(leaving)} sessions ({size}), because of {why}")
     id_columns = max((len(one_line(item.paths.session_id)) for item in leaving), default=0)
     for item in leaving:
         day = time.strftime("%Y-%m-%d", time.gmtime(item.changed_at))
@@ -124,7 +163,12 @@ def _tell(leaving: list[Aged], done: list[Collected]) -> None:
 
 
 def _print_json(
-    plans: list[Collection], leaving: list[Aged], done: list[Collected], *, dry_run: bool
+    plans: list[Collection],
+    leaving: list[Aged],
+    done: list[Collected],
+    limits: _Limits,
+    *,
+    dry_run: bool,
 ) -> None:
     from rewake.cli.jsonout import print_json
 
@@ -132,4 +176,12 @@ def _print_json(
         {"session_id": item.paths.session_id, "size": item.size, "title": item.title}
         for item in leaving
     ]
-    print_json({"dry_run": dry_run, "to_trash": sessions, "plans": plans, "removed": done})
+    print_json(
+        {
+            "dry_run": dry_run,
+            "limits": limits.reasons,
+            "to_trash": sessions,
+            "plans": plans,
+            "removed": done,
+        }
+    )

@@ -13,6 +13,7 @@ from typing import Final
 
 from rewake.cli.table import COMMANDS, NO_VALUE, ROOT, Command, Option, Value, Values
 
+_WORD: Final = ""  # what stands for an option's name where a word is none's value
 _INTEGER: Final = re.compile(r"[0-9]{1,9}")
 _NUMBER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
@@ -29,22 +30,36 @@ def parse(arguments: Sequence[str]) -> tuple[str, Values] | None:
 
 def _values(command: Command, rest: list[str]) -> Values | None:
     given: dict[str, Value] = {option.name: default_of(option) for option in command.options}
-    argument = command.argument
+    words: list[str] = []
     while rest:
         found = _take(command, rest)
         if found is None:
             return None
         name, value = found
-        if argument is not None and name == argument.name and name in given:
-            return None
-        given[name] = value
-    if argument is not None and argument.is_required and argument.name not in given:
-        return None
-    return Values(given)
+        if name == _WORD:
+            words.append(str(value))
+        else:
+            given[name] = value
+    return Values(given) if _place(command, words, given) else None
+
+
+def _place(command: Command, words: list[str], given: dict[str, Value]) -> bool:
+    """Give the command's arguments their words; False where these don't fit."""
+    first, second = command.argument, command.second
+    if not words:
+        return first is None or not first.is_required
+    if first is None or (first.choices and words[0] not in first.choices):
+        return False
+    given[first.name], *rest = words
+    if rest:
+        if second is None or (len(rest) > 1 and not second.may_repeat):
+            return False
+        given[second.name] = tuple(rest) if second.may_repeat else rest[0]
+    return True
 
 
 def _take(command: Command, rest: list[str]) -> tuple[str, Value] | None:
-    """The next option with its value (of an option given twice the last counts), or the argument."""
+    """The next option with its value (of an option given twice the last counts), or a word."""
     word = rest.pop(0)
     name, equals, text = word.partition("=")
     for option in command.options:
@@ -58,9 +73,7 @@ def _take(command: Command, rest: list[str]) -> tuple[str, Value] | None:
             return None
         value = _value(option, text if equals else _next(option, rest, command))
         return None if value is None else (option.name, value)
-    if command.argument is None or word.startswith("-"):
-        return None
-    return command.argument.name, word
+    return None if word.startswith("-") else (_WORD, word)
 
 
 def default_of(option: Option) -> Value:

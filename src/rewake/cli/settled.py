@@ -15,7 +15,7 @@ from rewake.cli.options import AgentChoices
 from rewake.cli.terminal import one_line, say, style_for
 from rewake.compose.place import Place, place
 from rewake.compose.settings import answer, load_for
-from rewake.errors import SettingsError
+from rewake.errors import SettingsError, UsageError
 from rewake.model.content import JsonObject
 from rewake.settings.check import lookup, shown
 from rewake.settings.keys import KEYS
@@ -92,7 +92,7 @@ def ask_for_trust(choices: AgentChoices) -> None:
 
     The answer is kept for exactly that content. Raises what `settings_of` does, and StorageError.
     """
-    if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
+    if not has_terminal():
         return
     from rewake.cli.opening import working_directory
 
@@ -132,3 +132,16 @@ def _asked(question: str) -> bool | None:
     say(question, stream=sys.stderr, end="")
     line = sys.stdin.readline()
     return None if not line else line.strip().lower() in _YES
+
+
+def has_terminal() -> bool:
+    """Whether a question can be asked on stderr and answered on stdin."""
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def ask_yes_or_no(question: str, *, remedy: str) -> bool:
+    """Whether the user says yes. Raises UsageError where nobody can be asked."""
+    said = _asked(question) if has_terminal() else None
+    if said is None:
+        raise UsageError("There is nobody to ask.", remedy=remedy)
+    return said

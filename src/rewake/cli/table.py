@@ -25,7 +25,8 @@ class Option:
 
     With `may_be_bare` its value may be left out; `may_repeat` is for an argument that takes all that
     is left. `negation` is the flag that says no to a flag that
-    is on by default. `least` is the smallest number allowed.
+    is on by default. `least` is the smallest number allowed. `completes` says what else the shell may
+    offer for it.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Option:
     may_repeat: bool = False
     is_required: bool = False
     negation: str | None = None
+    completes: Literal["settings"] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,6 +433,62 @@ Examples:
     second=Option("tags", (), "text", "The tags.", "TAG", may_repeat=True),
 )
 
+CONFIG: Final = Command(
+    name="config",
+    help="""Look at settings and change them: what is set, where, and why it counts.
+
+Actions: list (default), get KEY, set KEY VALUE, unset KEY, explain [KEY], edit, check, migrate,
+schema, trust. Changes are made in your own settings unless you say --project or --local.
+""",
+    examples="""
+Examples:
+  rewake config
+  rewake config set model anthropic:claude-sonnet-5-5
+  rewake config set permissions.allow "Bash(npm test:*)" --add --local
+  rewake config explain permissions.allow
+  rewake config edit --project
+  rewake config check --json
+  rewake config migrate --dry-run
+  rewake config trust --show
+""",
+    options=(
+        Option("user", ("--user",), "flag", "Your own settings, for all projects (default)."),
+        Option("project", ("--project",), "flag", "The project's settings, which may be shared."),
+        Option("local", ("--local",), "flag", "Your own settings in this project."),
+        Option("add", ("--add",), "flag", "set: add to the list that is there."),
+        Option("remove", ("--remove",), "flag", "set: take out of the list that is there."),
+        Option("everything", ("--all",), "flag", "list: also keys that nobody has set."),
+        Option("show", ("--show",), "flag", "trust: only show what it is about."),
+        Option("yes", ("-y", "--yes"), "flag", "trust: say yes without being asked."),
+        Option("no", ("--no",), "flag", "trust: say no; also takes an earlier yes back."),
+        Option("dry_run", ("--dry-run",), "flag", "set, unset, migrate: only show what would be."),
+        Option("json", ("--json",), "flag", "One object."),
+        _CWD,
+    ),
+    argument=Option(
+        "action",
+        (),
+        "text",
+        "What to do; default: list.",
+        "ACTION",
+        choices=(
+            "list",
+            "get",
+            "set",
+            "unset",
+            "explain",
+            "edit",
+            "check",
+            "migrate",
+            "schema",
+            "trust",
+        ),
+    ),
+    second=Option(
+        "words", (), "text", "KEY and VALUE.", "KEY", may_repeat=True, completes="settings"
+    ),
+)
+
 DEMO: Final = Command(
     name="demo",
     help="See an agent killed in an edit and wake up. No key, no network.",
@@ -733,6 +791,7 @@ COMMANDS: Final = {
         GC,
         STATS,
         SKILLS,
+        CONFIG,
         DEMO,
     )
 }

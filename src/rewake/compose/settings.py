@@ -7,20 +7,20 @@ is under version control; and a user's own change of a trusted project's file ne
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from rewake.compose.place import Place
-from rewake.errors import RewakeError, UsageError
+from rewake.errors import RewakeError, SettingsError, UsageError
 from rewake.log.disk import storage_error
 from rewake.log.lock import DirectoryLock
 from rewake.settings.edit import Edit
 from rewake.settings.load import FILE_SOURCES, FileSource, Loaded, Places, load
-from rewake.settings.source import decoded, read_bytes
+from rewake.settings.source import parsed, text_in
 from rewake.settings.trust import Answer, read_answers, with_answer, write_answers
-from rewake.settings.write import Written, change, migrate_file
+from rewake.settings.write import Written, change, file_of, migrate_file, replace
 
 _OWN: Final[tuple[FileSource, ...]] = ("user", "local")
 
@@ -68,7 +68,7 @@ def _extra(text: str, cwd: Path) -> tuple[str, Path | None, str]:
             f"There is no file {file} for --settings.",
             remedy='Give an existing file, or JSON such as {"max_steps": 5}.',
         )
-    return str(file), file, decoded(file, read_bytes(file))
+    return str(file), file, text_in(file)
 
 
 def load_for(
@@ -120,8 +120,45 @@ def change_settings(
     A project that was trusted stays so.
     """
     where = Places(at.home, at.root)
-    before = None if name == "user" or dry_run else load(where, may_leave_out=True)
-    written = change(where, name, edits, at.disk, dry_run=dry_run)
+    if dry_run:
+        return change(where, name, edits, at.disk, dry_run=True)
+    return _keeping_trust(at, name, lambda: change(where, name, edits, at.disk))
+
+
+def edit_settings(
+    at: Place,
+    name: FileSource,
+    edited: Callable[[Path, str], str],
+    goes_on: Callable[[SettingsError], bool],
+) -> Written:
+    """Put what `edited` makes of a source's text in its place, once it can be used.
+
+    `goes_on` is asked whether to edit again what can't be. Raises the error otherwise, and as
+    `change_settings` does; then the file is as it was.
+    """
+    where = Places(at.home, at.root)
+    file = file_of(where, name)
+    before = after = text_in(file)
+    while True:
+        after = edited(file, after)
+        try:
+            parsed(name, str(file), after, file)
+            break
+        except SettingsError as error:
+            if not goes_on(error):
+                raise
+    made = after
+
+    def put() -> Written:
+        return replace(where, name, file, at.disk, before=before, after=made)
+
+    return _keeping_trust(at, name, put)
+
+
+def _keeping_trust(at: Place, name: FileSource, write: Callable[[], Written]) -> Written:
+    where = Places(at.home, at.root)
+    before = None if name == "user" else load(where, may_leave_out=True)
+    written = write()
     if before is not None and written.is_changed and _stands(before):
         after = load(where, may_leave_out=True)
         if after.content and not after.problems and _is_only(name, written, before, after):

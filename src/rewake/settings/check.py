@@ -161,9 +161,19 @@ def _members(value: Any, kind: Any, path: Path) -> Iterator[Problem | UnknownKey
 
 
 def _nearest(name: str, path: Path, fields: Mapping[str, Any]) -> str:
-    from difflib import SequenceMatcher
+    # What stands beside it is likelier than what is only spelled alike elsewhere.
+    return _alike(name, [dotted((*path, field)) for field in fields]) or _alike(name, list(KEYS))
 
-    candidates = [dotted((*path, field)) for field in fields] + list(KEYS)
+
+def nearest_key(text: str) -> str:
+    """The known key that is most like `text`; empty where none is."""
+    whole = _alike(text.replace(".", ""), [key.replace(".", "") for key in KEYS])
+    found = {key.replace(".", ""): key for key in KEYS}.get(whole, "")
+    return found or _alike(text.rpartition(".")[2], list(KEYS))
+
+
+def _alike(name: str, candidates: list[str]) -> str:
+    from difflib import SequenceMatcher
 
     def likeness(candidate: str) -> float:
         last = candidate.rpartition(".")[2]

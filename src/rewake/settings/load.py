@@ -27,7 +27,6 @@ from rewake.settings.keys import KEYS, Key
 from rewake.settings.migrations import CURRENT
 from rewake.settings.schema import Settings
 from rewake.settings.source import RISING, Source, SourceName, given, parsed, read_source
-from rewake.settings.spots import dotted
 from rewake.settings.trust import content_hash, narrows, read_answers, widening
 
 FileSource = Literal["user", "project", "local"]
@@ -83,6 +82,7 @@ class Said(NamedTuple):
 class Loaded:
     """The settings in force, and everything there is to say about how they came about.
 
+    `values` are the settings as they were written, without what nobody has set.
     `sources` are in rising order. `problems` are those of sources that were left out; `is_guarded`
     says that rules may be missing, so that nothing may run without being asked. `content` names what
     needs trust (empty: nothing), `answer` is what the user said to it (None: nobody was asked).
@@ -90,6 +90,7 @@ class Loaded:
 
     settings: Settings
     sources: tuple[Source, ...]
+    values: dict[str, Any] = field(default_factory=dict)
     untrusted: tuple[LeftOut, ...] = ()
     problems: tuple[SettingsError, ...] = ()
     is_guarded: bool = False
@@ -169,11 +170,19 @@ def load(places: Places, *, may_leave_out: bool = False) -> Loaded:
     content = content_hash(sources)
     answer = read_answers(places.home).to(places.root, content) if content else None
     merged, untrusted = _merged(sources, trusted=answer is True)
-    settings = msgspec.convert(merged, Settings)
     is_guarded = bool(problems) or any(source.hides_guards for source in sources)
     if is_guarded:
-        settings = _guarded(settings)
-    return Loaded(settings, tuple(sources), untrusted, tuple(problems), is_guarded, content, answer)
+        _guard(merged)
+    return Loaded(
+        settings=msgspec.convert(merged, Settings),
+        values=merged,
+        sources=tuple(sources),
+        untrusted=untrusted,
+        problems=tuple(problems),
+        is_guarded=is_guarded,
+        content=content,
+        answer=answer,
+    )
 
 
 def _sources(places: Places, *, may_leave_out: bool) -> tuple[list[Source], list[SettingsError]]:
@@ -282,33 +291,12 @@ def _by_name(values: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _guarded(settings: Settings) -> Settings:
-    """Settings that allow nothing by themselves: what would forbid it may be missing."""
-    permissions = msgspec.structs.replace(
-        settings.permissions,
-        allow=(),
-        additional_directories=(),
-        mode="plan" if settings.permissions.mode == "plan" else "default",
-    )
-    return msgspec.structs.replace(
-        settings, permissions=permissions, mcp_servers={}, redact_transcript=True
-    )
-
-
-def keys_at(loaded: Loaded) -> dict[str, Any]:
-    """Every key that somebody has set, with the value in force, in the order of the table."""
-    plain = msgspec.to_builtins(loaded.settings)
-    return {name: lookup(plain, KEYS[name].path) for name in KEYS if loaded.said(name)}
-
-
-__all__ = [
-    "FILE_SOURCES",
-    "FileSource",
-    "LeftOut",
-    "Loaded",
-    "Places",
-    "Said",
-    "dotted",
-    "load",
-    "load_settings",
-]
+def _guard(merged: dict[str, Any]) -> None:
+    """Let nothing be allowed by itself: what would forbid it may be missing."""
+    permissions = merged.setdefault("permissions", {})
+    for name in ("allow", "additional_directories"):
+        permissions.pop(name, None)
+    if permissions.get("mode") != "plan":
+        permissions["mode"] = "default"
+    merged.pop("mcp_servers", None)
+    merged["redact_transcript"] = True

@@ -110,7 +110,7 @@ def read_source(name: SourceName, directory: Path, stem: str) -> Source | None:
     file = find_file(directory, stem)
     if file is None:
         return None
-    return parsed(name, str(file), decoded(file, read_bytes(file)), file)
+    return parsed(name, str(file), text_in(file), file)
 
 
 def find_file(directory: Path, stem: str) -> Path | None:
@@ -152,6 +152,11 @@ def read_bytes(file: Path) -> bytes:
             expected=f"at most {FILE_BYTES_MAX} bytes",
         )
     return data
+
+
+def text_in(file: Path) -> str:
+    """The file's text; empty where there is none. Raises SettingsError."""
+    return decoded(file, read_bytes(file))
 
 
 def decoded(file: Path, data: bytes) -> str:

@@ -17,12 +17,13 @@ import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from rewake.errors import SettingsError, StorageError
 from rewake.log.disk import FILE_MODE, Disk, storage_error
 from rewake.log.git import is_tracked
 from rewake.log.lock import DirectoryLock
+from rewake.settings.check import lookup
 from rewake.settings.edit import Edit, difference, edited
 from rewake.settings.keys import VERSION_KEY
 from rewake.settings.load import LOCAL_STEM, FileSource, Places
@@ -62,6 +63,10 @@ class Written:
         """Whether anything was written."""
         return self.before != self.after
 
+    def value(self, text: str, path: tuple[str, ...]) -> Any:
+        """What one of the two texts says at `path`; None for nothing."""
+        return lookup(read_text(text, is_toml=is_toml(self.file))[0], path)
+
 
 @dataclass(frozen=True, slots=True)
 class Migrated:
@@ -80,13 +85,38 @@ def change(
     Raises SettingsError where the result couldn't be used, StorageError where it can't be written,
     BusyError where another process holds the directory for long.
     """
-    directory = places.directory(name)
-    file = find_file(directory, places.stem(name)) or directory / f"{places.stem(name)}{FORMATS[0]}"
+    file = file_of(places, name)
 
     def changed(text: str) -> str:
         return edited(text, edits, is_toml=is_toml(file))
 
     return rewrite(places, name, file, changed, disk, dry_run=dry_run)
+
+
+def file_of(places: Places, name: FileSource) -> Path:
+    """The source's file, or the one that would be made. Raises SettingsError where there are two."""
+    directory, stem = places.directory(name), places.stem(name)
+    return find_file(directory, stem) or directory / f"{stem}{FORMATS[0]}"
+
+
+def replace(
+    places: Places, name: FileSource, file: Path, disk: Disk, *, before: str, after: str
+) -> Written:
+    """Put a whole new text in the place of `before`, which may be a broken one.
+
+    Raises as `change` does, and SettingsError if the file isn't `before` any more.
+    """
+
+    def changed(text: str) -> str:
+        if text != before:
+            raise SettingsError(
+                f"{file} was changed by somebody else meanwhile, so it stays as it is now.",
+                remedy="Look at what is there and change it again.",
+                file=str(file),
+            )
+        return after
+
+    return rewrite(places, name, file, changed, disk, may_be_broken=True)
 
 
 def rewrite(
@@ -98,14 +128,16 @@ def rewrite(
     *,
     dry_run: bool = False,
     keep: Callable[[Path], None] | None = None,
+    may_be_broken: bool = False,
 ) -> Written:
     """Replace the file's text by what `changed` makes of it, on the same terms as `change`.
 
-    `keep` is called with the file's real place just before it is replaced.
+    `keep` is called with the file's real place just before it is replaced. What is there must be
+    readable and of no newer version, unless it `may_be_broken`.
     """
     target = _target(places, name, file)
     if dry_run:
-        before, after, _ = _made(name, file, target, changed)
+        before, after, _ = _made(name, file, target, changed, may_be_broken=may_be_broken)
         return Written(file, before, after)
     try:
         disk.make_directory(target.parent)
@@ -118,7 +150,7 @@ def rewrite(
                 remedy="Keep one of the two and try again.",
                 file=str(file),
             )
-        before, after, data = _made(name, file, target, changed)
+        before, after, data = _made(name, file, target, changed, may_be_broken=may_be_broken)
         if before != after:
             if keep is not None:
                 keep(target)
@@ -164,16 +196,18 @@ def migrate_file(
 
 
 def _made(
-    name: FileSource, file: Path, target: Path, changed: Callable[[str], str]
+    name: FileSource,
+    file: Path,
+    target: Path,
+    changed: Callable[[str], str],
+    *,
+    may_be_broken: bool,
 ) -> tuple[str, str, bytes]:
     """Text before, text after, and the bytes to write."""
     data = read_bytes(target)
     before = decoded(file, data)
-    try:
-        read_text(before, is_toml=is_toml(file))
-    except TextError as error:
-        raise broken(file, before, error) from error
-    _refuse_newer(file, before)
+    if not may_be_broken:
+        _refuse_broken(file, before)
     after = changed(before)
     if after != before:
         parsed(name, str(file), after, file)
@@ -181,8 +215,11 @@ def _made(
     return before, after, (_BOM if data.startswith(_BOM) else b"") + after.encode()
 
 
-def _refuse_newer(file: Path, text: str) -> None:
-    data, _ = read_text(text, is_toml=is_toml(file))
+def _refuse_broken(file: Path, text: str) -> None:
+    try:
+        data, _ = read_text(text, is_toml=is_toml(file))
+    except TextError as error:
+        raise broken(file, text, error) from error
     version = data.get(VERSION_KEY)
     if isinstance(version, int) and version > CURRENT:
         raise SettingsError(
