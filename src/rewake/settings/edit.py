@@ -250,6 +250,8 @@ def _without(document: _Json, path: Path) -> str:
     members = document.members(path[:-1])
     if text.startswith(",", behind):
         end = behind + 1
+        while text[end : end + 1] in {" ", "\t"}:
+            end += 1
     elif len(members) > 1:
         before = document.spots[members[-2]]
         comma = document.reader.skip(before.end)

@@ -152,11 +152,14 @@ def rewrite(
             )
         before, after, data = _made(name, file, target, changed, may_be_broken=may_be_broken)
         if before != after:
-            if keep is not None:
-                keep(target)
-            _put(target, data, disk, _mode_of(name))
-            if name == "local":
-                _ignore(file.parent, disk)
+            try:
+                if keep is not None:
+                    keep(target)
+                _put(target, data, disk, _mode_of(name))
+                if name == "local":
+                    _ignore(file.parent, disk)
+            except StorageError as error:
+                raise _nothing_lost(error, target) from error
     return Written(file, before, after)
 
 
@@ -230,6 +233,14 @@ def _refuse_broken(file: Path, text: str) -> None:
             expected=f"at most {CURRENT}",
             found=str(version),
         )
+
+
+def _nothing_lost(error: StorageError, target: Path) -> StorageError:
+    return StorageError(
+        f"{error.message} The settings are as they were.",
+        path=str(target),
+        remedy="Free some space or make the place writable, then try again.",
+    )
 
 
 def _refuse_read_only(target: Path) -> None:
