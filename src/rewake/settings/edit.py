@@ -80,7 +80,7 @@ def _change(holder: dict[str, Any], edit: Edit) -> None:
         case "add":
             items = _items(edit, before)
             holder[name] = items if edit.value in items else [*items, edit.value]
-        case "take" if name in holder:
+        case "take" if before is not None:
             holder[name] = [item for item in _items(edit, before) if item != edit.value]
         case "rename" if name in holder:
             renamed = {edit.value if key == name else key: holder[key] for key in holder}

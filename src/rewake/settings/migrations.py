@@ -134,9 +134,9 @@ def _apply(change: Change, data: Data, spots: dict[Path, Spot]) -> list[str]:
 
 def _move(change: Moved, data: Data, spots: dict[Path, Spot]) -> list[str]:
     holder = _holder(data, change.old)
-    if holder is None or not _put(data, change.new, holder[change.old[-1]]):
+    if holder is None or not _is_free(data, change.new):
         return []
-    del holder[change.old[-1]]
+    _put(data, change.new, holder.pop(change.old[-1]))
     _move_spots(spots, change.old, change.new)
     return [f"{dotted(change.old)} is {dotted(change.new)} now"]
 
@@ -158,13 +158,11 @@ def _split(change: Split, data: Data, spots: dict[Path, Spot]) -> list[str]:
     parts = change.divide(holder[change.old[-1]]) if holder is not None else None
     if holder is None or parts is None:
         return []
-    whole = holder.pop(change.old[-1])
-    free = [names for names in parts if _put(data, names, parts[names])]
-    if len(free) < len(parts):
-        for names in free:
-            _remove(data, names)
-        holder[change.old[-1]] = whole
+    if not all(_is_free(data, names) for names in parts):
         return []
+    del holder[change.old[-1]]
+    for names, value in parts.items():
+        _put(data, names, value)
     spot = spots.get(change.old)
     if spot is not None:
         spots.update(dict.fromkeys(parts, spot))
@@ -179,23 +177,21 @@ def _holder(data: Data, names: Names) -> Data | None:
     return holder if isinstance(holder, dict) and names[-1] in holder else None
 
 
-def _put(data: Data, names: Names, value: Any) -> bool:
-    """Put a value where nothing is yet; False where something is."""
+def _is_free(data: Data, names: Names) -> bool:
+    """Whether a value can be put there without taking another's place."""
+    holder: Any = data
+    for name in names[:-1]:
+        holder = holder.get(name, {})
+        if not isinstance(holder, dict):
+            return False
+    return names[-1] not in holder
+
+
+def _put(data: Data, names: Names, value: Any) -> None:
     holder = data
     for name in names[:-1]:
         holder = holder.setdefault(name, {})
-        if not isinstance(holder, dict):
-            return False
-    if names[-1] in holder:
-        return False
     holder[names[-1]] = value
-    return True
-
-
-def _remove(data: Data, names: Names) -> None:
-    holder = _holder(data, names)
-    if holder is not None:
-        del holder[names[-1]]
 
 
 def _move_spots(spots: dict[Path, Spot], old: Names, new: Names) -> None:

@@ -97,7 +97,9 @@ def with_answer(answers: Answers, root: Path, answer: Answer) -> Answers:
 
 
 def write_answers(home: Path, answers: Answers, disk: Disk) -> None:
-    """Put them in the home, durable on return. Raises StorageError."""
+    """Put them in the home, durable on return; what a killed writer left goes. Raises StorageError."""
+    for leftover in home.glob(f".{FILE_NAME}.*.tmp"):
+        disk.remove(leftover)
     disk.write_atomic(home / FILE_NAME, msgspec.json.encode(answers) + b"\n")
 
 

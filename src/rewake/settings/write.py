@@ -27,7 +27,7 @@ from rewake.settings.check import lookup
 from rewake.settings.edit import Edit, difference, edited
 from rewake.settings.keys import VERSION_KEY
 from rewake.settings.load import LOCAL_STEM, FileSource, Places
-from rewake.settings.migrations import CURRENT, migrate
+from rewake.settings.migrations import CURRENT, migrate, version_of
 from rewake.settings.source import (
     FORMATS,
     broken,
@@ -37,6 +37,7 @@ from rewake.settings.source import (
     parsed,
     read_bytes,
     read_text,
+    text_in,
 )
 from rewake.settings.spots import TextError
 
@@ -155,11 +156,11 @@ def rewrite(
             try:
                 if keep is not None:
                     keep(target)
-                _put(target, data, disk, _mode_of(name))
                 if name == "local":
                     _ignore(file.parent, disk)
+                _put(target, data, disk, _mode_of(name))
             except StorageError as error:
-                raise _nothing_lost(error, target) from error
+                raise _nothing_lost(error, target, data) from error
     return Written(file, before, after)
 
 
@@ -168,10 +169,10 @@ def migrate_file(
 ) -> Migrated | None:
     """Bring one source's file up to date, with a backup of how it was; None where it is.
 
-    Raises as `change` does; then the file is as it was.
+    A file of a newer version is left alone. Raises as `change` does; then the file is as it was.
     """
     file = find_file(places.directory(name), places.stem(name))
-    if file is None:
+    if file is None or parsed(name, str(file), text_in(file), file).version > CURRENT:
         return None
     notes: tuple[str, ...] = ()
     version = 0
@@ -180,10 +181,7 @@ def migrate_file(
         nonlocal notes, version
         before, _ = read_text(text, is_toml=is_toml(file))
         after, _ = read_text(text, is_toml=is_toml(file))
-        found = before.get(VERSION_KEY)
-        version = found if isinstance(found, int) else 0
-        if version >= CURRENT:
-            return text
+        version = version_of(before)
         notes = migrate(after)
         return edited(text, difference(before, after), is_toml=is_toml(file))
 
@@ -223,8 +221,8 @@ def _refuse_broken(file: Path, text: str) -> None:
         data, _ = read_text(text, is_toml=is_toml(file))
     except TextError as error:
         raise broken(file, text, error) from error
-    version = data.get(VERSION_KEY)
-    if isinstance(version, int) and version > CURRENT:
+    version = version_of(data)
+    if version > CURRENT:
         raise SettingsError(
             f"{file} is of a newer Rewake (settings_version {version}), so it isn't changed.",
             remedy="Use that version, or change the file by hand.",
@@ -235,9 +233,13 @@ def _refuse_broken(file: Path, text: str) -> None:
         )
 
 
-def _nothing_lost(error: StorageError, target: Path) -> StorageError:
+def _nothing_lost(error: StorageError, target: Path, data: bytes) -> StorageError:
+    if read_bytes(target) == data:  # only the last sync failed
+        state = "The settings are changed, but a power loss may take that back."
+    else:
+        state = "The settings are as they were."
     return StorageError(
-        f"{error.message} The settings are as they were.",
+        f"{error.message} {state}",
         path=str(target),
         remedy="Free some space or make the place writable, then try again.",
     )
