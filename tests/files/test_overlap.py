@@ -161,7 +161,8 @@ def test_calls_of_many_threads_leave_one_history(
     for thread in threads:
         thread.join()
     after = picture(project)
-    assert not rewind_files(world.session, asked).plan.conflicts
+    plan = rewind_files(world.session, asked).plan
+    assert not plan.conflicts, plan.conflicts
     assert picture(project) == before
     undo_files_rewind(world.session)
     assert picture(project) == after

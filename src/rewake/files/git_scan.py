@@ -39,6 +39,7 @@ class GitScanner:
         self.nested: set[bytes] = set()
         self.number = time.time_ns()
         self._root = project_bytes(git.root)
+        self._prefix = self._root.rstrip(b"/") + b"/"
         self._own = own
         self._stamp: tuple[int, int, int] | None = None
         self._clean: dict[bytes, Clean] = {}
@@ -46,6 +47,7 @@ class GitScanner:
         self._clean_directories: set[bytes] = set()
         self._submodules: set[bytes] = set()
         self._listed: dict[bytes, tuple[int, list[bytes]]] = {}
+        self._seen: dict[bytes, Entry] = {}
         self._verified: dict[bytes, tuple[tuple[int, ...], str]] = {}
         self._classify_again_ns = 0
 
@@ -232,41 +234,44 @@ class GitScanner:
         """Directories that hold files, and those directly in them; nothing is descended into."""
         found: dict[bytes, Entry] = {}
         for path in [*known, b""]:
-            if path.startswith(b"/"):
-                continue
-            entry = self._directory(path, found)
+            entry = found.get(path) or self._directory(path, found)
             if entry is None:
                 continue
-            for name in self._subdirectories(path, entry):
+            listed = self._listed.get(path)
+            # Written out, since this loop is most of a scan in which nothing has changed.
+            names = listed[1] if listed and listed[0] == entry.stat[2] else self._list(path, entry)
+            for name in names:
                 if name not in found and not self._is_own(name):
                     self._directory(name, found)
         found.pop(b"", None)
         return found
 
     def _directory(self, path: bytes, found: dict[bytes, Entry]) -> Entry | None:
-        entry = found.get(path)
-        if entry is not None:
-            return entry
+        """Looks at one directory. The entry is the one of before where it is the same."""
         try:
-            status = os.lstat(self._absolute(path) if path else self._root)
+            status = os.lstat(path if path[:1] == b"/" else self._prefix + path)
         except OSError:
             return None
         if not stat.S_ISDIR(status.st_mode):
             return None
         # Only the permissions are compared; the times are for the list of what is in it.
-        entry = Entry("directory", (status.st_mode, 0, status.st_mtime_ns, 0, status.st_ino))
+        now = (status.st_mode, 0, status.st_mtime_ns, 0, status.st_ino)
+        entry = self._seen.get(path)
+        if entry is None or entry.stat != now:
+            entry = self._seen[path] = Entry("directory", now)
         found[path] = entry
         return entry
 
     def _subdirectories(self, path: bytes, entry: Entry) -> list[bytes]:
+        listed = self._listed.get(path)
+        return listed[1] if listed and listed[0] == entry.stat[2] else self._list(path, entry)
+
+    def _list(self, path: bytes, entry: Entry) -> list[bytes]:
         mtime_ns = entry.stat[2]
-        known = self._listed.get(path)
-        if known is not None and known[0] == mtime_ns:
-            return known[1]
         prefix = path + b"/" if path else b""
         looked_ns = time.time_ns()
         try:
-            with os.scandir(self._absolute(path) if path else self._root) as listing:
+            with os.scandir(self._prefix + path) as listing:
                 names = [
                     prefix + item.name
                     for item in listing

@@ -18,8 +18,8 @@ from typing import Final, NamedTuple
 
 from rewake.model.events import FileState
 
-# More than this of one path at once is left as it is on record: the search is exponential in it.
-_CHANGES_MAX: Final = 12
+# What may be left out is searched for, which is exponential: a crash leaves few changes twice.
+_SEARCHED_MAX: Final = 12
 _LEFT_OUT_MAX: Final = 3
 
 _Content = tuple[str, str | None, str | None, str | None]
@@ -89,13 +89,11 @@ def _with_mode(before: FileState, strands: Iterable[Strand]) -> FileState:
 def _groups(strands: Sequence[Strand]) -> list[list[Strand]]:
     """The changes in runs whose calls overlapped, directly or by way of others."""
     groups: list[list[Strand]] = []
-    ended = ""
     for strand in strands:
-        if groups and strand.began_id < ended:
-            groups[-1].append(strand)
-        else:
-            groups.append([strand])
-        ended = max(ended, strand.event_id)
+        group = [strand]
+        while groups and strand.began_id < groups[-1][-1].event_id:
+            group = groups.pop() + group
+        groups.append(group)
     return groups
 
 
@@ -104,9 +102,8 @@ def _ends(group: list[Strand], entry: FileState | None) -> tuple[FileState, File
     whole = _in_order(group)
     if not whole.mixed and (entry is None or _content(entry) == _content(whole.before)):
         return whole.before, whole.after
-    if len(group) > _CHANGES_MAX:
-        return None
-    for count in range(min(_LEFT_OUT_MAX, len(group) - 1) + 1):
+    most = min(_LEFT_OUT_MAX, len(group) - 1) if len(group) <= _SEARCHED_MAX else 0
+    for count in range(most + 1):
         for left_out in combinations(range(len(group)), count):
             kept = [strand for at, strand in enumerate(group) if at not in left_out]
             if not all(_is_accounted_for(group[at], kept) for at in left_out):
@@ -161,13 +158,19 @@ def _trail(
 
 
 def _is_connected(strands: Sequence[Strand]) -> bool:
-    reached = {_content(strands[0].before)}
-    for _ in strands:
-        for one in strands:
-            ends = {_content(one.before), _content(one.after)}
-            if ends & reached:
-                reached |= ends
-    return all(_content(one.before) in reached for one in strands)
+    beside: dict[_Content, set[_Content]] = {}
+    for strand in strands:
+        before, after = _content(strand.before), _content(strand.after)
+        beside.setdefault(before, set()).add(after)
+        beside.setdefault(after, set()).add(before)
+    reached: set[_Content] = set()
+    waiting = [next(iter(beside))]
+    while waiting:
+        content = waiting.pop()
+        if content not in reached:
+            reached.add(content)
+            waiting.extend(beside[content])
+    return len(reached) == len(beside)
 
 
 def _content(state: FileState) -> _Content:
