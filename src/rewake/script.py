@@ -13,7 +13,8 @@ A line is an object with any of
 - `usage`: `{"input_tokens": …, "output_tokens": …}`; `stop_reason`; `delay_ms` before the answer;
 - `error`: `{"status": …, "message": …, "times": 1}`: no turn of its own; the next turn fails this
   many times before it is given;
-- `agent`: the line is for the sub-agent of that name, and skipped for the main agent.
+- `agent`: the line is for sub-agents of that type, counted in the transcript of each, and skipped for
+  the main agent.
 
 Blank lines and lines that start with `#` are skipped. Past the end the answer is `done`.
 """
@@ -81,14 +82,17 @@ PAST_THE_END = Turn(text="done")
 
 
 class Script:
-    """The turns of one script, and how often its error lines were hit."""
+    """The turns of one script, and how often its error lines were hit.
 
-    def __init__(self, turns: Iterable[Turn]) -> None:
+    With `agent` those of the sub-agents of that type, else those of the main agent.
+    """
+
+    def __init__(self, turns: Iterable[Turn], agent: str = "") -> None:
         self._answers: list[Turn] = []
         self._errors: dict[int, list[ScriptedError]] = {}
         self._hits: dict[int, int] = {}
         for turn in turns:
-            if turn.agent is not None:
+            if (turn.agent or "") != agent:
                 continue
             if turn.error is not None:
                 self._errors.setdefault(len(self._answers), []).append(turn.error)

@@ -417,9 +417,27 @@ def test_output_that_cannot_be_read_is_unknown(tmp_path: Path) -> None:
 # --- other tools -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("intent", [OtherIntent("pay", "key-1"), AgentIntent("agent-1")])
-def test_a_tool_without_a_hook_is_unknown(intent: Intent) -> None:
-    assert settle_one(started(intent, tool="pay")).resolution.verdict == "unknown"
+def test_a_tool_without_a_hook_is_unknown() -> None:
+    call = started(OtherIntent("pay", "key-1"), tool="pay")
+    assert settle_one(call).resolution.verdict == "unknown"
+
+
+def test_an_agent_without_a_transcript_never_began() -> None:
+    settlement = settle_one(started(AgentIntent("agent-1"), tool="Task"))
+    assert settlement.resolution.verdict == "not_applied"
+    assert "did NOT begin" in said(settlement)
+
+
+@pytest.mark.parametrize("agent_id", ["../up", "a/b", "", "nul\0"])
+def test_an_agent_id_that_is_no_file_name_is_unknown(agent_id: str) -> None:
+    settlement = settle_one(started(AgentIntent(agent_id), tool="Task"))
+    assert settlement.resolution.verdict == "unknown"
+
+
+def test_a_hook_knows_better_than_a_sidechain() -> None:
+    call = started(AgentIntent("elsewhere"), tool="Remote")
+    hooks = {"Remote": lambda _call: Resolution("applied")}
+    assert settle_one(call, verify=hooks).resolution.verdict == "applied"
 
 
 def test_a_tools_hook_decides(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ model asked for them, so what a call prepares for is what it finds.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import groupby
 from typing import Final, Protocol
 
@@ -27,12 +28,16 @@ from rewake.agent.ports import (
     ToolInputError,
     ToolOutput,
 )
+from rewake.agent.turns import Turns
 from rewake.errors import StorageError
 from rewake.model.content import JsonObject, ToolCall, plain_text
 from rewake.model.events import Outcome
 from rewake.resume.evidence import Settlement
 from rewake.session.action import Action
 from rewake.session.core import Session
+from rewake.state.world import OpenCall
+
+Work = Callable[[], Awaitable[ToolOutput]]
 
 _NS_PER_MS: Final = 1e6
 
@@ -65,7 +70,10 @@ class CallInterruptedError(Exception):
 
 @dataclass(slots=True)
 class Executor:
-    """The tools at hand, and the permission to use them."""
+    """The tools at hand, and the permission to use them.
+
+    `agent` names the sub-agent whose calls these are; `turns` it shares with all others.
+    """
 
     session: Session
     tools: Mapping[str, Tool]
@@ -73,6 +81,8 @@ class Executor:
     permissions: Permissions
     observer: CallObserver
     guards: tuple[Guard, ...] = ()
+    agent: str = ""
+    turns: Turns = field(default_factory=Turns)
     monotonic_ns: Callable[[], int] = time.monotonic_ns
     _running: list[Action] = field(default_factory=list)
 
@@ -88,10 +98,17 @@ class Executor:
         pairs = list(zip(actions, calls, strict=True))
         for read_only, group in groupby(pairs, key=lambda pair: self._only_reads(pair[1])):
             if read_only:
-                await self._run_side_by_side(list(group))
+                await _side_by_side([partial(self._run_one, *pair) for pair in group])
             else:
                 for action, call in group:
                     await self._run_one(action, call)
+        self._running.clear()
+
+    async def take_up(self, calls: Sequence[tuple[OpenCall, Work]]) -> None:
+        """Go on with calls that an earlier run had started, side by side, and record their ends."""
+        pairs = [(self.session.reopened_action(call), work) for call, work in calls]
+        self._running.extend(action for action, _ in pairs)
+        await _side_by_side([partial(self._finish, action, work, None) for action, work in pairs])
         self._running.clear()
 
     def settle_open(self) -> list[Settlement]:
@@ -108,25 +125,6 @@ class Executor:
     def _only_reads(self, call: ToolCall) -> bool:
         tool = self.tools.get(call.name)
         return tool is not None and tool.read_only
-
-    async def _run_side_by_side(self, pairs: list[tuple[Action, ToolCall]]) -> None:
-        if len(pairs) == 1:
-            await self._run_one(*pairs[0])
-            return
-        # An error of one call must come out as itself, not as a group.
-        errors: list[Exception] = []
-
-        async def guarded(action: Action, call: ToolCall) -> None:
-            try:
-                await self._run_one(action, call)
-            except Exception as error:  # noqa: BLE001  # raised below, once the others have ended
-                errors.append(error)
-
-        async with anyio.create_task_group() as tasks:
-            for action, call in pairs:
-                tasks.start_soon(guarded, action, call)
-        if errors:
-            raise errors[0]
 
     async def _run_one(self, action: Action, call: ToolCall) -> None:
         tool = self.tools.get(call.name)
@@ -166,7 +164,7 @@ class Executor:
         # Whoever cancels must not wait for an answer that the user may never give.
         began_ns = self.monotonic_ns()
         decision = await anyio.to_thread.run_sync(
-            self.permissions.decide, tool, prepared, ruling, abandon_on_cancel=True
+            self.permissions.decide, tool, prepared, ruling, self.agent, abandon_on_cancel=True
         )
         self._note_time("permission", action, "waited_ms", began_ns)
         if isinstance(decision, Denied):
@@ -175,15 +173,24 @@ class Executor:
         return prepared
 
     async def _perform(self, action: Action, tool: Tool, prepared: Prepared) -> None:
-        action.intent = prepared.intent
-        await anyio.to_thread.run_sync(action.start)
-        self.observer.on_call(action.tool_name, prepared)
+        async with self.turns.held(prepared.serial_keys):
+            action.intent = prepared.intent
+            await anyio.to_thread.run_sync(action.start)
+            self.observer.on_call(action.tool_name, prepared)
+            await self._finish(action, partial(self._used, action, tool, prepared), prepared)
+
+    async def _used(self, action: Action, tool: Tool, prepared: Prepared) -> ToolOutput:
         began_ns = self.monotonic_ns()
+        output = await tool.run(prepared, self.context)
+        self._note_time("tool", action, "duration_ms", began_ns)
+        for guard in self.guards:
+            output = await guard.after(tool, prepared, output)
+        return output
+
+    async def _finish(self, action: Action, work: Work, prepared: Prepared | None) -> None:
+        """Do the work of a call that has started, and record how it ended."""
         try:
-            output = await tool.run(prepared, self.context)
-            self._note_time("tool", action, "duration_ms", began_ns)
-            for guard in self.guards:
-                output = await guard.after(tool, prepared, output)
+            output = await work()
             with anyio.CancelScope(shield=True):  # it has been done, so it is recorded
                 await anyio.to_thread.run_sync(self._record, action, prepared, output)
         except StorageError:
@@ -203,8 +210,9 @@ class Executor:
             outcome=output.outcome,
         )
 
-    def _record(self, action: Action, prepared: Prepared, output: ToolOutput) -> None:
-        details = {"summary": prepared.summary, **output.outcome.details}
+    def _record(self, action: Action, prepared: Prepared | None, output: ToolOutput) -> None:
+        summary = {"summary": prepared.summary} if prepared is not None else {}
+        details = {**summary, **output.outcome.details}
         outcome = msgspec.structs.replace(output.outcome, details=details)
         if output.is_error:
             action.fail(output.content, outcome=outcome)
@@ -214,6 +222,8 @@ class Executor:
     def _note_time(self, kind: str, action: Action, what: str, began_ns: int) -> None:
         took_ms = (self.monotonic_ns() - began_ns) / _NS_PER_MS
         call: JsonObject = {"call_id": action.call_id, "tool": action.tool_name, what: took_ms}
+        if self.session.agent_id is not None:
+            call["agent_id"] = self.session.agent_id
         self.session.trace.note(kind, call)
 
     def _refuse(self, action: Action, text: str, denied: Prepared | None = None) -> None:
@@ -234,3 +244,23 @@ class Executor:
         self.observer.on_result(
             action.tool_name, text, is_error=is_error, prepared=prepared, outcome=outcome
         )
+
+
+async def _side_by_side(works: Sequence[Callable[[], Awaitable[None]]]) -> None:
+    if len(works) == 1:
+        await works[0]()
+        return
+    # An error of one call must come out as itself, not as a group.
+    errors: list[Exception] = []
+
+    async def guarded(work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001  # raised below, once the others have ended
+            errors.append(error)
+
+    async with anyio.create_task_group() as tasks:
+        for work in works:
+            tasks.start_soon(guarded, work)
+    if errors:
+        raise errors[0]

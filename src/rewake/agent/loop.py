@@ -12,6 +12,7 @@ The rules kept here:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, Protocol
 
@@ -134,7 +135,12 @@ class RunResult:
 
 @dataclass(slots=True)
 class Loop:
-    """One agent at work on one session. Everything it needs is handed in."""
+    """One agent at work on one session. Everything it needs is handed in.
+
+    A sub-agent has its type as `agent`. `company` is around a run: what works beside it ends with it.
+    `cost_beside` is what sub-agents have cost that isn't in the session's usage yet (US dollars), and
+    `is_over_above` whether the run that this one belongs to has reached its limit.
+    """
 
     session: Session
     model: Model
@@ -149,6 +155,10 @@ class Loop:
     # Records what must stand before a prompt (the instructions that apply).
     briefing: Callable[[], None] | None = None
     held_back_max: int = HELD_BACK_MAX
+    agent: str = ""
+    company: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
+    cost_beside: Callable[[], float] = lambda: 0.0
+    is_over_above: Callable[[], bool] = lambda: False
     sleep: Callable[[float], Awaitable[None]] = anyio.sleep
     state: State = "idle"
     steps: int = 0
@@ -156,6 +166,12 @@ class Loop:
     _held_back: list[int] = field(default_factory=list)
     _unfinished: list[str] = field(default_factory=list)
     _response: str = ""
+    _before: Usage = field(default_factory=Usage)
+
+    @property
+    def response(self) -> str:
+        """The text of the newest answer of this run."""
+        return self._response
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -174,7 +190,7 @@ class Loop:
         history; the caller then records why with `result`. `typed` is what the user typed for the
         prompt, if that differs.
         """
-        before = self.session.state.world.usage
+        self._before = before = self.session.state.world.usage
         self.steps = 0
         self._continued = 0
         self._held_back = [0] * len(self.gates)
@@ -186,7 +202,8 @@ class Loop:
             self.session.user(prompt, typed=typed)
         try:
             text = prompt if isinstance(prompt, str) or prompt is None else typed_text(prompt)
-            reason, error = await self._repeat(text, before)
+            async with self.company():
+                reason, error = await self._repeat(text)
         except (anyio.get_cancelled_exc_class(), Exception):
             with anyio.CancelScope(shield=True):
                 await anyio.to_thread.run_sync(self.executor.settle_open)
@@ -210,14 +227,14 @@ class Loop:
         unfinished = tuple(self._unfinished)
         return RunResult(reason, self._response, self._used(before), self.steps, error, unfinished)
 
-    async def _repeat(self, prompt: str | None, before: Usage) -> tuple[Reason, RewakeError | None]:
+    async def _repeat(self, prompt: str | None) -> tuple[Reason, RewakeError | None]:
         try:
             for attendant in self.attendants:
                 await attendant.on_prompt(prompt)
             while True:
                 if self.limits.max_steps is not None and self.steps >= self.limits.max_steps:
                     return "max_steps", None
-                if self._costs_too_much(before):
+                if self.is_over():
                     return "max_cost", None
                 if await self.step() and not await self._is_held_back():
                     return ("unfinished" if self._unfinished else "done"), None
@@ -332,6 +349,7 @@ class Loop:
             messages=messages,
             tools=self.specs,
             turn=self.session.state.conversation.assistant_messages,
+            agent=self.agent,
         )
         self.observer.on_request()
         return await self.model.request(request, on_text or self.observer.on_text)
@@ -447,9 +465,17 @@ class Loop:
             costs[0] - costs[1] if costs[0] is not None else None,
         )
 
-    def _costs_too_much(self, before: Usage) -> bool:
-        cost, limit = self._used(before).cost_usd, self.limits.max_cost_usd
-        return cost is not None and limit is not None and cost >= limit
+    def is_over(self) -> bool:
+        """Whether this run, with the sub-agents at work for it, has cost as much as it may."""
+        limit = self.limits.max_cost_usd
+        is_known = self._used(self._before).cost_usd is not None or self.cost_beside() > 0
+        if limit is not None and is_known and self.cost_usd() >= limit:
+            return True
+        return self.is_over_above()
+
+    def cost_usd(self) -> float:
+        """What this run has cost so far, with the sub-agents at work for it; 0 without prices."""
+        return (self._used(self._before).cost_usd or 0.0) + self.cost_beside()
 
 
 def _says_something(reply: Reply) -> bool:

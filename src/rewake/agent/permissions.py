@@ -7,6 +7,7 @@ a sentence on how to allow it.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -108,7 +109,8 @@ Ask = Callable[[Question], Answer | Refusal]
 class Permissions:
     """Decides on prepared calls. Rules that the user adds by "always" hold for this object's life.
 
-    `ask` is None without a terminal. It may block; call `decide` in a thread where that matters.
+    `ask` is None without a terminal. It may block; call `decide` in a thread where that matters. Of
+    agents that ask at the same time one is heard after the other.
     Raises SettingsError for a rule that can't be read.
     """
 
@@ -123,14 +125,29 @@ class Permissions:
         self._allow = [parse_rule(rule) for rule in allow]
         self._deny = [parse_rule(rule) for rule in deny]
         self._ask = ask
+        self._asking = threading.Lock()
 
     def decide(
-        self, tool: Tool, prepared: Prepared, ruling: Ruling | None = None
+        self, tool: Tool, prepared: Prepared, ruling: Ruling | None = None, asker: str = ""
     ) -> Allowed | Denied:
         """Whether the call may run, asking the user if nothing else decides.
 
-        A guard's `ruling` goes before modes and rules that allow, not before what denies.
+        A guard's `ruling` goes before modes and rules that allow, not before what denies. `asker`
+        names the sub-agent whose call it is.
         """
+        decided = self._without_asking(tool, prepared, ruling)
+        if decided is not None:
+            return decided
+        with self._asking:
+            # Who was asked before may have said something that decides this, too.
+            decided = self._without_asking(tool, prepared, ruling)
+            if decided is not None:
+                return decided
+            return self._answer(tool.spec.name, prepared, asker)
+
+    def _without_asking(
+        self, tool: Tool, prepared: Prepared, ruling: Ruling | None
+    ) -> Allowed | Denied | None:
         name = tool.spec.name
         forbidding = self._forbidding(name, prepared.subject)
         if forbidding is not None:
@@ -146,10 +163,9 @@ class Permissions:
         by_rule = self._by_rule(name, prepared)
         if by_rule is not None and not must_ask:
             return by_rule
-        suggested = _suggested_rule(name, prepared)
         if self._ask is None:
-            return Denied(self._nobody_to_ask(name, suggested))
-        return self._answer(name, prepared, suggested)
+            return Denied(self._nobody_to_ask(name, _suggested_rule(name, prepared)))
+        return None
 
     @contextmanager
     def also_allowing(self, rules: Iterable[str]) -> Iterator[None]:
@@ -200,10 +216,11 @@ class Permissions:
             return Allowed("rules for each part of the command")
         return None
 
-    def _answer(self, name: str, prepared: Prepared, suggested: Rule) -> Allowed | Denied:
+    def _answer(self, name: str, prepared: Prepared, asker: str) -> Allowed | Denied:
+        suggested = _suggested_rule(name, prepared)
         if self._ask is None:
             return Denied(self._nobody_to_ask(name, suggested))
-        question = Question(name, prepared.summary, prepared.preview, str(suggested))
+        question = Question(name, prepared.summary, prepared.preview, str(suggested), asker)
         answer = self._ask(question)
         if isinstance(answer, Refusal):
             return Denied(f"The user said no: {answer.reason}")

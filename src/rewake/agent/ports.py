@@ -31,7 +31,8 @@ class ToolSpec:
 class ModelRequest:
     """One request. `turn` counts the assistant messages on the branch, compacted ones included.
 
-    `max_output_tokens` of None leaves the limit to the provider.
+    `max_output_tokens` of None leaves the limit to the provider. `agent` is the type of the sub-agent
+    that asks, empty for the main one.
     """
 
     system: str
@@ -39,6 +40,7 @@ class ModelRequest:
     tools: tuple[ToolSpec, ...] = ()
     turn: int = 0
     max_output_tokens: int | None = None
+    agent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +183,10 @@ class ToolInputError(Exception):
 
 
 class Tool(Protocol):
-    """A tool of the agent. `read_only` tools have no effect and may run in parallel."""
+    """A tool of the agent. `read_only` tools have no effect and may run in parallel.
+
+    Starting a sub-agent has no effect of its own: what that does is permitted call by call.
+    """
 
     spec: ToolSpec
     read_only: bool

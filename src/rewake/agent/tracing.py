@@ -71,6 +71,10 @@ class TracedModel:
         """Close the model."""
         await self.model.close()
 
+    def of_agent(self, agent_id: str, model: Model | None = None) -> TracedModel:
+        """The same for a sub-agent, which may have a model of its own."""
+        return TracedModel(model or self.model, self.notes, self.content, agent_id)
+
     def _note(self, kind: str, data: JsonObject) -> None:
         whose = {} if self.agent_id is None else {"agent_id": self.agent_id}
         self.notes.note(kind, {**whose, **data})

@@ -48,6 +48,8 @@ class Asker:
 
     def __call__(self, question: Question) -> Answer:
         """The user's answer. Raises StoppedError when a signal or Ctrl-C came instead of one."""
+        if self.stopper.reason is not None:  # it came while another agent's question stood
+            raise StoppedError("The question was not asked.")
         asking = asyncio.run_coroutine_threadsafe(self._ask(question), self.loop)
         try:
             return asking.result()
@@ -88,6 +90,8 @@ class Asker:
         self.reporter.end_line()
         style = style_for(stream)
         title = f"{one_line(question.tool_name)}: {one_line(question.summary)}"
+        if question.asker:
+            title = f"[{one_line(question.asker)}] {title}"
         say(style.yellow(f"? {title}"), stream=stream)
         if question.preview.strip():
             say(diff_lines(question.preview, style), stream=stream)

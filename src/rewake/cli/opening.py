@@ -12,12 +12,13 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
+from typing import Protocol, cast
 
 from rewake.agent.loop import Loop
 from rewake.agent.permissions import Ask, PermissionMode
 from rewake.agent.ports import Model, Tool
 from rewake.agent.providers.choose import open_model
+from rewake.agent.subagents import AgentProgress
 from rewake.cli.options import AgentChoices
 from rewake.cli.settled import settings_of
 from rewake.compose.agents import (
@@ -144,9 +145,16 @@ def _where_it_was(
     )
 
 
+class AgentsObserver(RunObserver, Protocol):
+    """Who watches a run with its sub-agents."""
+
+    def on_agent(self, progress: AgentProgress) -> None:
+        """A sub-agent has come further."""
+
+
 def open_agent(
     choices: AgentChoices,
-    observer: RunObserver,
+    observer: AgentsObserver,
     *,
     ask: Ask | None,
     on_recorded: Callable[[Event], None] | None = None,
@@ -181,6 +189,7 @@ def open_agent(
         redact=settings.redact_transcript is True,
         sinks=telemetry_sinks(at, settings),
         on_problem=lambda problem: observer.on_notice(f"{problem.sink}: {problem.message}"),
+        resume_agents=True,
     )
     blobs.session = session
     about_files: tuple[str, ...] = ()
@@ -199,6 +208,10 @@ def open_agent(
         tools=_tools(choices),
         extensions=extensions,
         home=at.home,
+        open_model=lambda name: open_model(
+            name, environ=os.environ, settings_model=None, blobs=blobs, cwd=cwd
+        )[0],
+        on_agent=observer.on_agent,
     )
     about = (*about_model, *about_mode, *about_files)
     warnings = (*warnings, *extensions.problems)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, TextIO
 
 from rewake.agent.ports import Prepared, Reply
+from rewake.agent.subagents import AgentProgress
 from rewake.cli.terminal import StreamCleaner, clean, fit, one_line, say, style_for
 from rewake.model.content import ToolCall, plain_text
 from rewake.model.events import Outcome
@@ -94,6 +95,21 @@ class TextReporter:
         paint = style.red if is_error else style.dim
         for line in shown:
             say(f"  {style.dim('│')} {paint(line)}", stream=self.notes)
+
+    def on_agent(self, progress: AgentProgress) -> None:
+        """A sub-agent that begins or has ended, a line each; what it does between is in its record."""
+        if progress.status == "waiting" or (progress.status == "running" and progress.steps):
+            return
+        self.end_line()
+        style = style_for(self.notes)
+        name = f"{'  ' * progress.depth}{progress.agent_type}: {progress.task}"
+        if progress.status == "running":
+            said = f"◌ {fit(name, _COLUMNS)}"
+        else:
+            steps = f"{progress.steps} step{'s' * (progress.steps != 1)}"
+            calls = f"{progress.calls} call{'s' * (progress.calls != 1)}"
+            said = f"◉ {fit(name, _COLUMNS)}: {progress.status}, {steps}, {calls}"
+        say(style.dim(said), stream=self.notes)
 
     def note(self, text: str) -> None:
         """A remark of Rewake's own or of the model on its way."""

@@ -15,7 +15,7 @@ from rewake.cli.opening import Agent
 from rewake.cli.signals import Stopper
 from rewake.errors import ExitCode, RewakeError, StorageError
 from rewake.model.content import Usage
-from rewake.state.view import ViewMessage
+from rewake.state.view import ViewMessage, view
 
 _GO_ON: Final = "Go on."
 _EXIT_CODES: Final[Mapping[Reason, ExitCode]] = {
@@ -58,7 +58,8 @@ async def _run_and_record(agent: Agent, prompt: str | None, stopper: Stopper) ->
 
 
 async def _answered(agent: Agent, prompt: str | None) -> RunResult | None:
-    if prompt is None and _ends_with_answer(agent.session.view()):
+    # A look only: calls that sub-agents go on with must not be answered for them.
+    if prompt is None and _ends_with_answer(view(agent.session.state.conversation)):
         # A request must not end with the model's own words: most providers refuse it.
         agent.session.user(_GO_ON, source="rewake")
     try:

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
+import anyio
+
+from rewake.agent.agent_types import BUILT_IN
 from rewake.agent.background import BackgroundNews
 from rewake.agent.execute import CallObserver, Executor
 from rewake.agent.loop import Limits, Loop, Observer
 from rewake.agent.permissions import Ask, PermissionMode, Permissions
 from rewake.agent.ports import Model, Tool, ToolContext
 from rewake.agent.prompt import system_prompt
+from rewake.agent.subagents import (
+    DEPTH_MAX,
+    MAX_STEPS,
+    PARALLEL_MAX,
+    AgentProgress,
+    Rules,
+    Subagents,
+)
 from rewake.agent.tools import builtin_tools
+from rewake.agent.tools.task import task_tools
 from rewake.agent.tracing import TracedModel
 from rewake.compose.extensions import Extensions, beside
 from rewake.compose.files import track_files
-from rewake.compose.memory import remembering
+from rewake.compose.memory import briefed, home_of, remembering
 from rewake.compose.place import Place
 from rewake.log.lock import boot_id
 from rewake.record.sinks import Sink
@@ -32,10 +45,14 @@ class RunObserver(Observer, CallObserver, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AgentOptions:
-    """What a user chose for this run; settings fill in what is None."""
+    """What a user chose for this run; settings fill in what is None.
+
+    Without `waits_for_agents` the run ends although sub-agents in the background are at work.
+    """
 
     permission_mode: PermissionMode | None = None
     ask: Ask | None = None
+    waits_for_agents: bool = True
 
 
 def build_agent(
@@ -49,11 +66,15 @@ def build_agent(
     tools: tuple[Tool, ...] | None = None,
     extensions: Extensions | None = None,
     home: Path | None = None,
+    open_model: Callable[[str], Model] | None = None,
+    on_agent: Callable[[AgentProgress], None] | None = None,
 ) -> Loop:
     """The loop over `session`, ready to run. `tools` default to the built-in ones.
 
     `extensions` come from `load_extensions`; call `Loop.end` before the session is closed. `home` is
-    where the user's memory and instructions are; default: where the session is recorded.
+    where the user's memory and instructions are; default: where the session is recorded. With the
+    built-in tools it has sub-agents: `open_model` opens the models that their types name, and
+    `on_agent` hears how far each is.
     """
     track_files(session, observer.on_notice)
     given = settings.permissions
@@ -86,6 +107,7 @@ def build_agent(
         forbids=permissions.forbids,
     )
     remembers = remembering(session, model, settings, observer.on_notice, cwd=cwd, home=home)
+    has_agents = tools is None
     if tools is None:
         tools = (*builtin_tools(), *remembers.tools)
     executor = Executor(
@@ -96,7 +118,7 @@ def build_agent(
         observer=observer,
         guards=added.guards,
     )
-    return Loop(
+    loop = Loop(
         session=session,
         model=TracedModel(model, session.trace, content=settings.trace.content is not False),
         executor=executor,
@@ -113,6 +135,44 @@ def build_agent(
         gates=added.gates,
         endings=added.endings,
     )
+
+    def accompany(agent: Loop) -> None:
+        """A sub-agent gets the project's instructions too, and hears of its own commands."""
+        theirs = home or home_of(session)
+        briefing = briefed(agent.session, agent.model, settings, cwd=cwd, home=theirs)
+        agent.briefing = briefing.before_prompt
+        agent.attendants = (briefing, BackgroundNews(agent.session, observer.on_notice))
+
+    if has_agents:
+        rules = replace(
+            _rules(settings, options),
+            accompany=accompany,
+            open_model=open_model,
+            on_progress=on_agent or (lambda _progress: None),
+        )
+        _give_agents(loop, rules)
+    return loop
+
+
+def _rules(settings: Settings, options: AgentOptions) -> Rules:
+    given = settings.agents
+    return Rules(
+        types=BUILT_IN,
+        places=anyio.Semaphore(given.parallel_max or PARALLEL_MAX),
+        depth_max=DEPTH_MAX if given.depth_max is None else given.depth_max,
+        max_steps=given.max_steps or MAX_STEPS,
+        waits=options.waits_for_agents,
+        task_tools=task_tools,
+    )
+
+
+def _give_agents(loop: Loop, rules: Rules) -> None:
+    if loop.session.sidechains is None:
+        return
+    agents = Subagents(loop, loop.session.sidechains, rules)
+    if rules.depth_max > 0:
+        tools = {tool.spec.name: tool for tool in task_tools(agents)}
+        loop.executor.tools = {**loop.executor.tools, **tools}
 
 
 def trace_options(settings: Settings) -> TraceOptions | bool:

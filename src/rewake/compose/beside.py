@@ -13,8 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from rewake.compose.files import project_of
-from rewake.compose.opening import Options, open_fork
+from rewake.compose.opening import open_fork
 from rewake.compose.place import Place
+from rewake.compose.recording import Options
 from rewake.files.apply import in_order
 from rewake.files.beside import Beside
 from rewake.files.history import COPIED_FROM, Recorded, fold, recorded, relocated

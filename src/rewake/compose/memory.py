@@ -266,13 +266,9 @@ def remembering(
     """
     is_recorded = session.transcript is not None
     project = session.directory.parents[1]
-    if home is None:
-        # A session that is in memory lives in a directory of its own, where nobody keeps instructions.
-        home = project.parents[1] if is_recorded else session.directory
+    home = home or home_of(session)
     window = model.context_tokens or _CONTEXT_TOKENS_DEFAULT
-    instruction_bytes = min(TOTAL_BYTES_MAX, int(window * _INSTRUCTION_BYTES_PER_TOKEN))
-    found = Instructions(_bounds(home, session.root, settings, instruction_bytes))
-    briefing = Briefing(session, found, Path(os.path.realpath(cwd)))
+    briefing = briefed(session, model, settings, cwd=cwd, home=home)
     if not is_recorded or settings.memory.enabled is False:
         return Remembering(briefing, (briefing,))
     disk = Disk()
@@ -294,6 +290,24 @@ def remembering(
         bytes_max=min(BYTES_MAX, int(window * _RECALL_BYTES_PER_TOKEN)),
     )
     return Remembering(briefing, (briefing, recall), tools)
+
+
+def home_of(session: Session) -> Path:
+    """Where the user's memory and instructions are, for a session (not a sub-agent's).
+
+    One that is in memory lives in a directory of its own, where nobody keeps instructions.
+    """
+    return session.directory.parents[3] if session.transcript is not None else session.directory
+
+
+def briefed(
+    session: Session, model: Model, settings: Settings, *, cwd: Path, home: Path
+) -> Briefing:
+    """What gives a session, or a sub-agent's, the instructions that apply to it."""
+    window = model.context_tokens or _CONTEXT_TOKENS_DEFAULT
+    instruction_bytes = min(TOTAL_BYTES_MAX, int(window * _INSTRUCTION_BYTES_PER_TOKEN))
+    found = Instructions(_bounds(home, session.root, settings, instruction_bytes))
+    return Briefing(session, found, Path(os.path.realpath(cwd)))
 
 
 def _or_default(chosen: int | None, default: int) -> int:

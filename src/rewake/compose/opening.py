@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from rewake.catalogue.notes import note_session
 from rewake.compose.place import Place
+from rewake.compose.recording import MemoryBlobs, Options, Shared, make_session, shared_by
+from rewake.compose.sidechains import Sidechains
 from rewake.compose.waking import Waking, load_session, open_calls, wake
-from rewake.errors import SessionBusyError, StorageError, UsageError
+from rewake.errors import SessionBusyError, UsageError
 from rewake.log.appender import Appender
 from rewake.log.disk import storage_error
 from rewake.log.git import branch_name
@@ -25,22 +23,16 @@ from rewake.log.layout import SessionPaths, refuse_existing
 from rewake.log.lock import boot_id, this_process
 from rewake.log.project_lock import ForksLock, WriterLocks, lock_for_writing
 from rewake.model.content import JsonObject
-from rewake.model.events import Event, ForkOrigin, RunStart, SessionStart
-from rewake.model.ids import IdGenerator
+from rewake.model.events import Event, ForkOrigin, SessionStart
 from rewake.record.lines import Timestamps
-from rewake.record.recorder import Durability, Recorder
-from rewake.record.sinks import Sink, SinkProblem
-from rewake.record.trace import TraceOptions, TraceSink
-from rewake.resume.evidence import Verify
+from rewake.record.recorder import Recorder
 from rewake.resume.lineage import Lineage
-from rewake.resume.listing import summarise
 from rewake.resume.load import Loaded, conversation_at, load
 from rewake.resume.running import OnRunning, settle_running
 from rewake.session.core import ResumeState, Session
 from rewake.state.conversation import Conversation
 from rewake.state.fold import SessionState
 from rewake.state.world import World
-from rewake.version import VERSION
 
 OnUnknown = Literal["tell", "stop"]
 
@@ -51,40 +43,6 @@ class Asked:
 
     on_unknown: OnUnknown
     on_running: OnRunning
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What a caller chose for the run; an empty text is as in the run before."""
-
-    durability: Durability
-    model: str
-    permission_mode: str
-    verify: dict[str, Verify]
-    on_recorded: Callable[[Event], None] | None
-    trace: bool
-    cwd: str = ""
-    trace_options: TraceOptions = field(default_factory=TraceOptions)
-    redact: bool = False
-    sinks: tuple[Sink, ...] = ()
-    on_problem: Callable[[SinkProblem], None] | None = None
-
-    @property
-    def sync(self) -> bool:
-        return self.durability == "disk"
-
-    def run(self, at: Place, before: RunStart | None = None) -> RunStart:
-        known = before or RunStart(0)
-        return RunStart(
-            generation=known.generation + 1,
-            host=os.uname().nodename if hasattr(os, "uname") else "",
-            boot_id=boot_id(),
-            pid=os.getpid(),
-            app_version=VERSION,
-            cwd=self.cwd or known.cwd or str(at.root),
-            model=self.model or known.model,
-            permission_mode=self.permission_mode or known.permission_mode,
-        )
 
 
 def open_new(at: Place, session_id: str | None, options: Options) -> Session:
@@ -123,15 +81,22 @@ def open_existing(at: Place, paths: SessionPaths, asked: Asked, options: Options
         except OSError as error:
             raise storage_error(error, paths.outputs, "read") from error
         waking = wake(at, paths, loaded, options.verify)
-        if asked.on_unknown == "stop":
-            waking.stop_if_unknown(paths.session_id)
-        found = waking.resume_state(paths.session_id)  # before anything is recorded
         session = _reopened(at, paths, loaded, options, appender)
         stack.callback(session.close)
+        agents = _sidechains(session)
+        if asked.on_unknown == "stop":
+            waking.stop_if_unknown(paths.session_id, agents.unknown(loaded.state))
+        found = waking.resume_state(paths.session_id)  # before anything is recorded
         if loaded.newest is None:
             session.record(SessionStart(project=_project(at)))
         session.record(options.run(at, loaded.state.world.run))
+        notices = tuple(agents.wake(session, asked.on_running))
+        if options.resume_agents:
+            waking = waking.without_agents(session.state.conversation)
         _wake_up(at, paths, session, waking, found, durable=options.sync)
+        if session.resumed is not None:
+            told = (*notices, *session.resumed.notices)
+            session.resumed = msgspec.structs.replace(session.resumed, notices=told)
         session.commit()
         stack.pop_all()
     session.on_close(lock.release)
@@ -305,94 +270,17 @@ def _session(
     after: str | None = None,
     recorded_as: str | None = None,
 ) -> Session:
-    """`after` is an event that this session's ids must come after (the one it was forked from).
-
-    `recorded_as` is the session that the lines name, where it isn't called like its directory.
-    """
-    ids: IdGenerator = at.ids()
-    if after is not None:
-        ids.seed(after)
-    blobs = at.blobs(paths, durable=options.sync)
-    trace = _trace(at, paths, options)
-    redact = at.transcript_redactor().json if options.redact else None
-    run_id = ids()
-
-    def recorder(fold: Callable[[Event], None]) -> Recorder:
-        return Recorder(
-            session_id=recorded_as or paths.session_id,
-            run_id=run_id,
-            durability=options.durability,
-            ids=ids,
-            fold=fold,
-            transcript=appender,
-            blobs=blobs,
-            sinks=(*options.sinks, trace) if trace is not None else options.sinks,
-            on_recorded=options.on_recorded,
-            on_problem=options.on_problem,
-            on_synced=trace.committed if trace is not None else None,
-            redact=redact,
-            clock_ns=at.clock_ns,
-        )
-
-    session = Session(
-        session_id=paths.session_id,
-        run_id=run_id,
-        root=at.root,
-        directory=paths.directory,
-        state=state,
-        make_recorder=recorder,
-        blobs=blobs,
-        boot_id=boot_id(),
-        transcript=paths.transcript,
-        lineage=lambda: at.lineage(paths),
-        file=appender,
-        verify=options.verify,
-    )
-    if trace is not None:
-        session.trace = trace
-    session.on_close(lambda: note_session(at.home, paths, summarise(session.state.world)))
+    """See `shared_by` and `make_session`."""
+    shared = shared_by(at, paths, options, after=after, recorded_as=recorded_as)
+    session = make_session(at, paths, state, options, appender, shared=shared)
+    session.sidechains = Sidechains(at, paths, options, shared, paths.directory)
     return session
 
 
-def _trace(at: Place, paths: SessionPaths, options: Options) -> TraceSink | None:
-    """The trace is best effort: without it the session goes on."""
-    if not options.trace:
-        return None
-    try:
-        return TraceSink(
-            paths.trace,
-            at.disk,
-            options=dataclasses.replace(options.trace_options, make_redact=at.redact),
-        )
-    except StorageError as error:
-        print(f"rewake: no trace is written: {error}", file=sys.stderr)  # noqa: T201  # best effort, said once
-        return None
-
-
-class MemoryBlobs:
-    """Contents of a session that leaves nothing behind."""
-
-    def __init__(self) -> None:
-        self._contents: dict[str, bytes] = {}
-
-    def put(self, data: bytes) -> str:
-        """Keep `data` as long as this object lives."""
-        sha256 = hashlib.sha256(data).hexdigest()
-        self._contents[sha256] = data
-        return sha256
-
-    def put_all(self, contents: Iterable[bytes]) -> list[str]:
-        """Keep several."""
-        return [self.put(data) for data in contents]
-
-    def get(self, sha256: str) -> bytes:
-        """The bytes. Raises StorageError when they are not there."""
-        try:
-            return self._contents[sha256]
-        except KeyError:
-            raise StorageError(
-                f"There is no content {sha256}.", path="", remedy="Keep it first."
-            ) from None
+def _sidechains(session: Session) -> Sidechains:
+    if not isinstance(session.sidechains, Sidechains):
+        raise TypeError("a session that was opened here has its sidechains from here")
+    return session.sidechains
 
 
 def _in_memory(at: Place, session_id: str, state: SessionState, options: Options) -> Session:
@@ -400,7 +288,9 @@ def _in_memory(at: Place, session_id: str, state: SessionState, options: Options
     import tempfile
 
     ids = at.ids()
-    # Commands write their output to files even in a session that keeps none of them.
+    blobs = MemoryBlobs()
+    # Commands write their output to files even in a session that keeps none of them, and so do
+    # sub-agents their transcripts, for as long as it is open.
     directory = Path(tempfile.mkdtemp(prefix="rewake-"))
     redact = at.transcript_redactor().json if options.redact else None
     run_id = ids()
@@ -426,10 +316,13 @@ def _in_memory(at: Place, session_id: str, state: SessionState, options: Options
         directory=directory,
         state=state,
         make_recorder=recorder,
-        blobs=MemoryBlobs(),
+        blobs=blobs,
         boot_id=boot_id(),
         verify=options.verify,
     )
+    paths = SessionPaths(directory, session_id)
+    shared = Shared(ids, run_id, blobs, session_id, options.sinks, redact)
+    session.sidechains = Sidechains(at, paths, options, shared, directory)
     session.on_close(lambda: shutil.rmtree(directory, ignore_errors=True))
     session.record(SessionStart(project=_project(at)))
     session.record(options.run(at))

@@ -18,6 +18,7 @@ from rewake.log.disk import Disk, storage_error
 from rewake.log.layout import Layout, SessionPaths, default_home, project_root
 from rewake.log.scan import Transcript
 from rewake.model.ids import IdGenerator
+from rewake.record.ids import SharedIds
 from rewake.resume.lineage import Ancestors, Lineage
 from rewake.resume.listing import newest_first
 
@@ -51,8 +52,8 @@ class Place:
         return Layout(self.home)
 
     def ids(self) -> IdGenerator:
-        """A fresh generator on this place's clock."""
-        return IdGenerator(lambda: self.clock_ns() // 1_000_000, secrets.randbits)
+        """A fresh generator on this place's clock, safe for threads."""
+        return SharedIds(lambda: self.clock_ns() // 1_000_000, secrets.randbits)
 
     def blobs(self, paths: SessionPaths, *, durable: bool = False) -> BlobStore:
         """The blobs of a session's project."""

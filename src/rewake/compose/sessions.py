@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, get_args
 
-from rewake.compose.opening import Asked, OnUnknown, Options, open_existing, open_fork, open_new
+from rewake.compose.opening import Asked, OnUnknown, open_existing, open_fork, open_new
 from rewake.compose.place import find_session, place
+from rewake.compose.recording import Options
 from rewake.compose.waking import load_session, record_settlement, wake
 from rewake.errors import UsageError
 from rewake.model.content import Text
@@ -42,6 +43,7 @@ def open_session(
     redact: bool = False,
     sinks: Sequence[Sink] = (),
     on_problem: Callable[[SinkProblem], None] | None = None,
+    resume_agents: bool = False,
 ) -> Session:
     """Open a new session of `project`, or go on with one.
 
@@ -60,6 +62,9 @@ def open_session(
     byte, and what commands print into files of their own are kept as they are. `sinks` are told of
     each event after it was written; they are best effort and closed with the session. `on_problem`
     hears of the first failure of each of them and of the trace.
+    `on_recorded` and `sinks` hear of every event, also of those of sub-agents, which have an
+    `agent_id`. With `resume_agents` the caller lets sub-agents that were interrupted go on by itself,
+    and calls that they work for stay open; otherwise each such call gets its verdict.
     `durability` is what a commit means: `disk` survives a power loss, `process` the death of the
     process, `memory` nothing (no file is made).
 
@@ -85,6 +90,7 @@ def open_session(
         redact,
         tuple(sinks),
         on_problem,
+        resume_agents,
     )
     if resume is None:
         if fork or at_message is not None or with_files is not None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import msgspec
 
 from rewake.compose.place import Place
 from rewake.errors import UncertainError
 from rewake.log.layout import SessionPaths
 from rewake.log.lock import boot_id
-from rewake.model.events import ToolLifecycle
+from rewake.model.events import AgentIntent, ToolLifecycle
 from rewake.resume.evidence import Settlement, Verify, settle
 from rewake.resume.load import Loaded, load
 from rewake.resume.lost import lost_changes
 from rewake.session.core import ResumeState, Session
+from rewake.state.conversation import Conversation
 from rewake.state.fold import SessionState
 from rewake.state.world import OpenCall
 
@@ -48,11 +51,17 @@ class Waking(msgspec.Struct, frozen=True):
             summary=conversation.summary,
             terminal=self.loaded.state.world.terminal,
             damage=tuple(self.loaded.damage),
+            agents=tuple(
+                agent
+                for agent in self.loaded.state.world.open_agents.values()
+                if agent.is_at_work or agent.recovered
+            ),
         )
 
-    def stop_if_unknown(self, session_id: str) -> None:
-        """Raise UncertainError if a verdict is `unknown`."""
-        unknown = [item for item in self.settlements if item.resolution.verdict == "unknown"]
+    def stop_if_unknown(self, session_id: str, below: Sequence[Settlement] = ()) -> None:
+        """Raise UncertainError if a verdict is `unknown`, here or `below` in its sub-agents."""
+        verdicts = (*self.settlements, *below)
+        unknown = [item for item in verdicts if item.resolution.verdict == "unknown"]
         if unknown:
             names = ", ".join(item.call_id for item in unknown)
             raise UncertainError(
@@ -60,6 +69,26 @@ class Waking(msgspec.Struct, frozen=True):
                 remedy="Look at what they left, then resume with --on-unknown tell.",
                 session_id=session_id,
             )
+
+    def without_agents(self, conversation: Conversation) -> Waking:
+        """The same without the calls whose sub-agents are about to go on.
+
+        Those are calls of the conversation as it is now that nothing was made up for yet; of all
+        others the model is told.
+        """
+
+        def goes_on(item: Settlement) -> bool:
+            call = self.calls[item.call_id]
+            entry = conversation.entry(call.message_id or "")
+            return (
+                isinstance(call.intent, AgentIntent)
+                and item.resolution.verdict == "partial"
+                and entry is not None
+                and entry.is_open()
+            )
+
+        left = [item for item in self.settlements if not goes_on(item)]
+        return msgspec.structs.replace(self, settlements=left)
 
     def record(self, session: Session) -> None:
         """Append the verdicts; what was reported as running before isn't reported again."""
@@ -79,6 +108,7 @@ def wake(
     verify: dict[str, Verify],
     *,
     claim: bool = True,
+    read_blob: Callable[[str], bytes] | None = None,
 ) -> Waking:
     """Settle what was interrupted. Without `claim` nothing is touched (for a mere look)."""
     calls = open_calls(loaded.state)
@@ -87,7 +117,7 @@ def wake(
         session_directory=paths.directory,
         boot_id=boot_id(),
         verify=verify,
-        read_blob=at.blobs(paths).get,
+        read_blob=read_blob or at.blobs(paths).get,
         claim=claim,
     )
     return Waking(

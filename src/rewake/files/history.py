@@ -14,6 +14,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from rewake.files.names import change as make_change
+from rewake.files.names import same, same_content
 from rewake.files.weave import Strand, weave
 from rewake.model.events import (
     AgentEvent,
@@ -265,6 +267,39 @@ def _folded(path: bytes, strands: list[Strand]) -> Folded:
     woven = weave(strands)
     first, last = strands[0], strands[-1]
     return Folded(path, *woven[:2], first.event_id, last.event_id, woven.mixed, last.doubtful)
+
+
+def net_changes(events: Iterable[Event], blobs: BlobReader) -> tuple[Change, ...]:
+    """What events did to files in sum: per path first before and last after.
+
+    Where somebody else changed a file in between, its changes stay apart, so that nobody takes that
+    for the agent's own.
+    """
+    started: dict[str, _Started] = {}
+    found = [_changes(inflate(event, blobs)[0], started) for event in events]
+    heard = [one for one in found if one is not None]
+    net: list[Change] = []
+    for path, folded in fold(heard).items():
+        if folded.mixed:
+            made = [change for one in heard for at, change in one.changes if at == path]
+            net += _joined(made)
+        elif not same(folded.before, folded.after):
+            net.append(make_change(path, folded.before, folded.after))
+    return tuple(net)
+
+
+def _joined(changes: Iterable[Change]) -> Iterator[Change]:
+    """Each stretch of one path's changes in which each begins with what the one before had left."""
+    last: Change | None = None
+    for change in changes:
+        if last is not None and same_content(last.after, change.before):
+            last = msgspec.structs.replace(last, after=change.after)
+            continue
+        if last is not None:
+            yield last
+        last = change
+    if last is not None:
+        yield last
 
 
 def changes_since(

@@ -133,6 +133,34 @@ class SessionPaths:
         return self.agents / f"{checked_name(agent_id)}.jsonl"
 
 
+@dataclass(frozen=True, slots=True)
+class AgentPaths(SessionPaths):
+    """The files of a sub-agent: its own transcript, everything else its session's."""
+
+    agent_id: str
+    within: Path
+
+    @classmethod
+    def of(cls, session: SessionPaths, agent_id: str) -> AgentPaths:
+        """The files of an agent of `session`. Raises UsageError for an id that is no file name."""
+        return cls(session.project, session.session_id, checked_name(agent_id), session.directory)
+
+    @property
+    def directory(self) -> Path:
+        """The session's."""
+        return self.within
+
+    @property
+    def transcript(self) -> Path:
+        """The sidechain."""
+        return self.within.joinpath("agents", f"{self.agent_id}.jsonl")
+
+    @property
+    def lock(self) -> Path:
+        """The session's: who holds it writes all of its sidechains."""
+        return self.within / "lock"
+
+
 def refuse_existing(paths: SessionPaths) -> None:
     """Raise UsageError if the session has a transcript. Only the holder of its lock can be sure."""
     if paths.transcript.exists():

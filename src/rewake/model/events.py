@@ -306,7 +306,11 @@ class Rewind(Payload, frozen=True):
 
 
 class AgentEvent(Payload, frozen=True):
-    """A sub-agent or a remote agent was spawned, went on or ended."""
+    """A sub-agent or a remote agent was spawned, went on or ended.
+
+    `changes` and `usage` are what it did since the event of this agent before. `background`: the call
+    that spawned it has ended without it, so the model is still to be told of its end (`reported`).
+    """
 
     agent_id: str
     status: str
@@ -315,6 +319,8 @@ class AgentEvent(Payload, frozen=True):
     call_id: str = ""
     changes: tuple[Change, ...] = ()
     details: JsonObject = msgspec.field(default_factory=dict)
+    usage: Usage | None = None
+    background: bool = False
 
 
 class Metadata(Payload, frozen=True):

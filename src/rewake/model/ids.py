@@ -32,8 +32,7 @@ class IdGenerator:
     """Makes event ids that only rise, also past `last` (the newest id already in the file).
 
     `clock_ms` gives Unix milliseconds and `random_bits(n)` n random bits. When the clock stands
-    still or goes back, the id is the last one plus one. Not thread-safe: the write queue's mutex
-    guards it.
+    still or goes back, the id is the last one plus one. Not thread-safe: see `record.ids.SharedIds`.
     """
 
     def __init__(

@@ -132,3 +132,21 @@ class BestEffort:
         self.problems[name] = problem
         if self._on_problem is not None:
             self._on_problem(problem)
+
+
+class KeptOpen:
+    """A sink that somebody else closes: it is told of the events of another recorder as well."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def record(self, event: Event, line: bytes) -> None:
+        """One more event."""
+        self._sink.record(event, line)
+
+    def flush(self) -> None:
+        """Hand to the operating system what is buffered."""
+        self._sink.flush()
+
+    def close(self) -> None:
+        """Nothing: see above."""

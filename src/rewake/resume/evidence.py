@@ -20,6 +20,7 @@ from typing import Final, Literal, assert_never
 
 import msgspec
 
+from rewake.errors import UsageError
 from rewake.model.content import JsonObject, Text
 from rewake.model.events import (
     AgentIntent,
@@ -33,6 +34,7 @@ from rewake.model.events import (
 )
 from rewake.resume import shell
 from rewake.resume.chain import FileVerdict, settle_files
+from rewake.resume.sidechains import Blobs, Sidechain, look, sidechain_path, told
 from rewake.state.world import OpenCall, short_id
 
 By = Literal["recovery", "action", "user"]
@@ -80,7 +82,7 @@ def settle(
         clean=claim,
     )
     hooks = verify or {}
-    where = _Here(session_directory, boot_id, by, claim)
+    where = _Here(session_directory, boot_id, by, claim, read_blob)
     settled = [_settle_started(call, files.get(call.call_id, ()), where, hooks) for call in started]
     return settled + [_not_executed(call, by) for call in pending]
 
@@ -92,6 +94,7 @@ class _Here(msgspec.Struct, frozen=True):
     boot_id: str
     by: By
     claim: bool
+    read_blob: Callable[[str], bytes] | None
 
 
 def _settle_started(
@@ -107,6 +110,8 @@ def _settle_started(
             return _settle_file_change(call, files, here.by)
         case ShellIntent():
             return _settle_shell(call, intent, here)
+        case AgentIntent() if call.tool_name not in verify:
+            return _settle_agent(call, intent, here)
         case AgentIntent() | OtherIntent():
             return _ask_the_tool(call, verify, here.by)
         case _:
@@ -308,6 +313,60 @@ def _shell_vanished(
 def _with_output(text: str, status: shell.ShellStatus) -> str:
     output = shell.describe_output(status)
     return f"{text}\nOutput so far:\n{output}" if output else f"{text}\nIt wrote no output so far."
+
+
+# --- sub-agents ------------------------------------------------------------------------------
+
+
+def _settle_agent(call: OpenCall, intent: AgentIntent, here: _Here) -> Settlement:
+    try:
+        path = sidechain_path(here.session_directory, intent.agent_id)
+    except UsageError as error:
+        return _unknown(call, here.by, {"error": error.message})
+    found = look(path, intent.agent_id, Blobs(here.read_blob), since=call.call_id)
+    return settle_agent(call, found, here.by)
+
+
+def settle_agent(call: OpenCall, found: Sidechain, by: By) -> Settlement:
+    """The verdict on a call that a sub-agent worked on, from what its transcript says."""
+    evidence: JsonObject = {
+        "agent_id": found.agent_id,
+        "transcript": found.state,
+        "steps": found.steps,
+    }
+    match found.state:
+        case "absent" | "idle":
+            resolution = Resolution("not_applied", evidence, by, "the agent never began")
+            text = (
+                "The sub-agent did NOT begin: the session was interrupted before it was given its "
+                "task. Nothing happened. Call it again if it is still wanted."
+            )
+            return _settlement(call, resolution, text, is_error=True)
+        case "done":
+            resolution = Resolution("applied", evidence, by, "the agent finished")
+            return _settlement(call, resolution, told(found), is_error=False)
+        case "failed":
+            resolution = Resolution("applied", evidence, by, f"the agent ended: {found.reason}")
+            return _settlement(call, resolution, told(found), is_error=True)
+        case "open":
+            return _agent_cut_short(call, found, evidence, by)
+        case "unreadable":
+            evidence = {**evidence, "error": found.reason}
+            return _unknown(call, by, evidence)
+        case _:
+            assert_never(found.state)
+
+
+def _agent_cut_short(call: OpenCall, found: Sidechain, evidence: JsonObject, by: By) -> Settlement:
+    steps = f"{found.steps} step{'s' * (found.steps != 1)}"
+    resolution = Resolution("partial", evidence, by, f"the agent was cut short after {steps}")
+    words = f" Its last words: {found.answer}" if found.answer else ""
+    text = (
+        f"The sub-agent {found.agent_id} was interrupted after {steps}. What it had done until then "
+        f"is done.{words} To let it go on where it stopped, call Task with resume set to "
+        f"{found.agent_id}; do not give its task to a new agent."
+    )
+    return _settlement(call, resolution, text, is_error=True)
 
 
 # --- everything else -------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Protocol, Self
+from typing import Final, Literal, Protocol, Self
 
 import msgspec
 
@@ -45,11 +45,12 @@ from rewake.resume.branches import newest_rewind
 from rewake.resume.evidence import Settlement, Verify, settle
 from rewake.resume.lineage import Lineage
 from rewake.resume.load import Damage, conversation_at
+from rewake.resume.sidechains import Sidechain
 from rewake.session.action import Action, FileChange, IntentLike, file_changes
 from rewake.state.conversation import REQUESTING, Conversation, Entry
 from rewake.state.fold import SessionState
 from rewake.state.view import ViewMessage, view
-from rewake.state.world import OpenCall, tool_calls
+from rewake.state.world import OpenAgent, OpenCall, tool_calls
 
 # A checkpoint this often bounds what a resume reads, at about 1% of the bytes and 1 µs an event.
 CHECKPOINT_EVENTS_MAX: Final = 1000
@@ -88,6 +89,71 @@ class FileTracker(Protocol):
     def recorded(self, call_id: str) -> None: ...
 
 
+AgentEnd = Literal["completed", "failed", "cancelled", "interrupted"]
+
+
+class Agents(Protocol):
+    """The sub-agents of a session. Each has a session of its own, a child of the one that it is for.
+
+    All methods raise StorageError where a fact can't be kept.
+    """
+
+    def spawn(
+        self,
+        parent: Session,
+        *,
+        task: str,
+        agent_type: str = "",
+        agent_id: str | None = None,
+        call_id: str = "",
+        model: str = "",
+        background: bool = False,
+    ) -> Session:
+        """A new agent's session: give it its prompt, let it work, record its terminal, `end` it.
+
+        `call_id` is the call that it works for; in the `background` it outlives that. That it was
+        spawned is durable on return. Raises UsageError for an id that is in use.
+        """
+        ...
+
+    def reopen(
+        self, parent: Session, agent_id: str, *, call_id: str = "", background: bool = False
+    ) -> Session:
+        """The session of an agent that ended or was interrupted, for it to go on.
+
+        What it was interrupted in is settled first. Raises SessionNotFoundError, UsageError while
+        it is at work.
+        """
+        ...
+
+    def end(self, parent: Session, child: Session, status: AgentEnd, reason: str = "") -> None:
+        """Close an agent's session and record in the parent what it did, with its end.
+
+        Durable with the parent's next barrier.
+        """
+        ...
+
+    def report(self, parent: Session, agent_id: str) -> None:
+        """Record that the model was told how a background agent ended. Durable with a barrier."""
+        ...
+
+    def new_id(self) -> str:
+        """An id that no agent has yet."""
+        ...
+
+    def look(self, agent_id: str, *, since: str = "") -> Sidechain:
+        """How far an agent came with the call of the id `since`. Never raises."""
+        ...
+
+    def exists(self, agent_id: str) -> bool:
+        """Whether the session has an agent of this id."""
+        ...
+
+    def origin(self, agent_id: str) -> tuple[str, str] | None:
+        """The type and the task of an agent; None where there is none that can be read."""
+        ...
+
+
 class Growing(Protocol):
     """The file behind the recorder, as far as its size matters."""
 
@@ -100,6 +166,7 @@ class ResumeState(msgspec.Struct, frozen=True):
     `pending` calls had been asked for and never started; `uncertain` ones were interrupted, each
     with its verdict and evidence. `damage` lists what could not be read, `terminal` why the run
     before ended (None: it was cut off). `notices` are sentences about what else was put right.
+    `agents` are sub-agents that were at work when the session was interrupted.
     """
 
     session_id: str
@@ -112,10 +179,13 @@ class ResumeState(msgspec.Struct, frozen=True):
     terminal: Terminal | None
     damage: tuple[Damage, ...]
     notices: tuple[str, ...] = ()
+    agents: tuple[OpenAgent, ...] = ()
 
 
 class Session:
     """One session, open for writing. Safe for threads; close it, or use it with `with`.
+
+    `agent_id` is set in the session of a sub-agent, a child of the one that it works for.
 
     Every method that records raises StorageError when the fact can't be kept, and PoisonedError
     ever after: stop then, before the next side effect.
@@ -136,8 +206,10 @@ class Session:
         lineage: Callable[[], Lineage] | None = None,
         file: Growing | None = None,
         verify: dict[str, Verify] | None = None,
+        agent_id: str | None = None,
     ) -> None:
         self.session_id = session_id
+        self.agent_id = agent_id
         self.run_id = run_id
         self.root = root
         self.directory = directory
@@ -147,6 +219,7 @@ class Session:
         self.blobs = blobs
         self.resumed: ResumeState | None = None
         self.tracker: FileTracker | None = None
+        self.sidechains: Agents | None = None
         self.trace: Notes = NoTrace()
         self._boot_id = boot_id
         self._verify = verify or {}
@@ -419,6 +492,21 @@ class Session:
             index=index or 0,
             arguments=arguments,
             intent=intent,
+        )
+
+    def reopened_action(self, call: OpenCall) -> Action:
+        """The action of a call that was started in an earlier run and goes on in this one."""
+        return Action(
+            session=self,
+            tool_name=call.tool_name,
+            provider_call_id=call.provider_call_id,
+            message_id=call.message_id,
+            index=call.index,
+            arguments=call.arguments,
+            intent=call.intent,
+            call_id=call.call_id,
+            state="started",
+            _intent=call.intent,
         )
 
     def place_of(self, action: Action) -> tuple[str | None, int]:

@@ -146,7 +146,7 @@ class Conversation:
             self.memory.went_elsewhere()
             self._based_on(event.event_id, payload.checkpoint, fold_version)
         elif isinstance(payload, AgentEvent):
-            self.memory.changed(payload.changes)
+            self.memory.agent(event.event_id, payload)
         elif isinstance(payload, SessionStart) and payload.checkpoint is not None:
             self._based_on(event.event_id, payload.checkpoint, fold_version)
 

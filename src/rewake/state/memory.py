@@ -12,7 +12,15 @@ from typing import Final, Literal
 import msgspec
 
 from rewake.model.content import plain_text
-from rewake.model.events import Change, Outcome, Resolution, Result, Todo, Verification
+from rewake.model.events import (
+    AgentEvent,
+    Change,
+    Outcome,
+    Resolution,
+    Result,
+    Todo,
+    Verification,
+)
 from rewake.state.text import clip, estimate_tokens, head, valid_unicode
 
 TOKENS_MAX: Final = 2000
@@ -119,6 +127,13 @@ class SessionMemory(msgspec.Struct):
             return
         words = resolution.verdict.replace("_", " ")
         self.remember(section, event_id, f"{tool_name} was interrupted: {words}")
+
+    def agent(self, event_id: str, event: AgentEvent) -> None:
+        """What a sub-agent changed since it was heard of last."""
+        self.changed(event.changes)
+        if event.changes:
+            who = f"{event.agent_type or 'sub'}-agent {event.status}"
+            self.remember("completed", event_id, f"{who}: {event.task}".rstrip(": "))
 
     def render(self) -> str:
         """The text for the model; empty when there is nothing to say."""

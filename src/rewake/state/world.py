@@ -40,6 +40,11 @@ COMMANDS_MAX: Final = 50
 _COMMAND_BYTES_MAX: Final = 300
 # Different check commands whose newest result is known.
 _CHECKS_MAX: Final = 10
+AGENT_ENDS: Final = frozenset({"completed", "failed", "cancelled"})
+"""What ends an agent; any other status says that it is at work or may go on."""
+AGENT_REPORTED: Final = "reported"
+"""The model was told how a background agent ended."""
+AGENT_INTERRUPTED: Final = "interrupted"
 
 
 class OpenCall(msgspec.Struct, frozen=True):
@@ -59,6 +64,28 @@ class OpenCall(msgspec.Struct, frozen=True):
     intent: Intent | None = None
     started_at: str = ""
     run_id: str = ""
+
+
+class OpenAgent(msgspec.Struct, frozen=True):
+    """An agent that is at work, was interrupted, or whose end the model hasn't been told yet.
+
+    `since` is the id of its newest event: what its own transcript has after that isn't accounted for
+    here. `recovered`: a resume found it interrupted, nobody stopped it on purpose.
+    """
+
+    agent_id: str
+    status: str
+    task: str = ""
+    agent_type: str = ""
+    call_id: str = ""
+    since: str = ""
+    background: bool = False
+    recovered: bool = False
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether, as far as this transcript says, it is running."""
+        return self.status != AGENT_INTERRUPTED and self.status not in AGENT_ENDS
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -126,7 +153,7 @@ class World(msgspec.Struct):
     commands: dict[str, BackgroundCommand] = {}
     checks: dict[str, Check] = {}
     has_changes: bool = False
-    open_agents: dict[str, str] = {}
+    open_agents: dict[str, OpenAgent] = {}
     metadata: JsonObject = {}
     usage: Usage = Usage()
     messages: int = 0
@@ -181,7 +208,7 @@ class World(msgspec.Struct):
         elif isinstance(payload, Metadata):
             self._metadata(payload)
         elif isinstance(payload, AgentEvent):
-            self._agent(payload)
+            self._agent(event, payload)
         elif isinstance(payload, Checkpoint | Rewind):
             self._checkpoint(payload)
         elif isinstance(payload, SessionStart):
@@ -322,12 +349,28 @@ class World(msgspec.Struct):
             else:
                 self.metadata[key] = value
 
-    def _agent(self, payload: AgentEvent) -> None:
+    def _agent(self, event: Event, payload: AgentEvent) -> None:
+        known = self.open_agents.pop(payload.agent_id, OpenAgent(payload.agent_id, ""))
         self._changed(payload.changes)
-        if payload.status in {"completed", "failed", "cancelled"}:
-            self.open_agents.pop(payload.agent_id, None)
-        else:
-            self.open_agents[payload.agent_id] = payload.status
+        self._usage(payload.usage)
+        call_id = payload.call_id or known.call_id
+        call = self.calls.get(call_id) or OpenCall(call_id, "Task", "completed")
+        if payload.status in AGENT_ENDS:  # before that, its own transcript is looked at again
+            self._remember_written(call, event, payload.changes)
+        background = payload.background or known.background
+        is_over = payload.status in AGENT_ENDS and not background
+        if is_over or payload.status == AGENT_REPORTED:
+            return
+        self.open_agents[payload.agent_id] = OpenAgent(
+            agent_id=payload.agent_id,
+            status=payload.status,
+            task=payload.task or known.task,
+            agent_type=payload.agent_type or known.agent_type,
+            call_id=call_id,
+            since=event.event_id,
+            background=background,
+            recovered=payload.details.get("by") == "recovery",
+        )
 
 
 def _goes_on(call: OpenCall, status: str, verdict: str | None) -> bool:

@@ -1,6 +1,6 @@
 """`script:FILE`: a deterministic model that ships in the package, for tests, demos and bug reports.
 
-The rule kept here: the answer depends only on `request.turn`, so a resumed session goes on where it
+The rule kept here: the answer depends only on `request.turn` and `request.agent`, so a resumed session goes on where it
 was. The format of the file is described in `rewake.script`.
 """
 
@@ -30,10 +30,11 @@ class ScriptModel:
 
     def __init__(self, path: Path) -> None:
         self.name = f"script:{path}"
-        self._script = Script(read_turns(path))
+        self._turns = read_turns(path)
+        self._scripts: dict[str, Script] = {}
 
     async def request(self, request: ModelRequest, on_text: Callable[[str], None]) -> Reply:
-        taken = self._script.take(request.turn)
+        taken = self._script(request.agent).take(request.turn)
         if isinstance(taken, ScriptedError):
             raise _model_error(taken)
         if taken.delay_ms:
@@ -41,6 +42,11 @@ class ScriptModel:
         for start in range(0, len(taken.text), _PIECE_CHARS):
             on_text(taken.text[start : start + _PIECE_CHARS])
         return Reply(tuple(_blocks(taken)), taken.stop(), taken.usage, self.name)
+
+    def _script(self, agent: str) -> Script:
+        if agent not in self._scripts:
+            self._scripts[agent] = Script(self._turns, agent)
+        return self._scripts[agent]
 
     async def close(self) -> None:
         """Nothing is held open."""
