@@ -22,14 +22,17 @@ def amount(size: int) -> str:
     return f"{size:,} bytes"
 
 
-def confirm(question: str, *, yes: bool) -> bool:
-    """Whether to go on. Raises UsageError where nobody can be asked."""
+_OTHERWISE: Final = "Add --yes to go on without a question, or --dry-run to only look."
+
+
+def confirm(question: str, *, yes: bool, otherwise: str = _OTHERWISE) -> bool:
+    """Whether to go on. Raises UsageError, with `otherwise` as its remedy, where nobody can be asked."""
     if yes:
         return True
     if not (sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError(
             "Nothing was removed: there is no terminal to ask on.",
-            remedy="Add --yes to go on without a question, or --dry-run to only look.",
+            remedy=otherwise,
         )
     say(f"{question} [y]es, [n]o: ", stream=sys.stderr, end="")
     return sys.stdin.readline().strip().lower() in _YES

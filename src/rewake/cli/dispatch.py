@@ -268,6 +268,33 @@ def _gc(values: Values) -> int:
     return gc(values.path("cwd"), choices, as_json=values.flag("json"))
 
 
+def _instructions(values: Values) -> int:
+    from rewake.cli.instructions import show_instructions
+
+    return show_instructions(values.text("path"), values.path("cwd"), as_json=values.flag("json"))
+
+
+def _memory(values: Values) -> int:
+    from rewake.cli.memory import MemoryChoices, memory
+
+    choices = MemoryChoices(
+        scope=values.text("scope"),
+        file=values.text("file"),
+        description=values.text("description"),
+        kind=values.text("kind"),
+        allow_secrets=values.flag("allow_secrets"),
+        yes=values.flag("yes"),
+        limit=values.integer("limit"),
+    )
+    return memory(
+        values.text("action") or "list",
+        values.texts("words"),
+        values.path("cwd"),
+        choices,
+        as_json=values.flag("json"),
+    )
+
+
 def _stats(values: Values) -> int:
     from rewake.cli.stats import show_stats
 
@@ -429,6 +456,8 @@ _COMMANDS: Final[dict[str, Callable[[Values], int]]] = {
     "delete": _delete,
     "trash": _trash,
     "gc": _gc,
+    "instructions": _instructions,
+    "memory": _memory,
     "stats": _stats,
     "skills": _skills,
     "config": _config,

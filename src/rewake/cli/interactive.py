@@ -197,7 +197,7 @@ class Conversation:
                 await self._title(command.argument)
             case "tag":
                 self._tag(command.argument)
-            case "help" | "status" | "todos" | "sessions" | "memory" | "skills":
+            case "help" | "status" | "todos" | "sessions" | "memory" | "skills" | "instructions":
                 self._show(command.name)
             case _:
                 assert_never(command.name)
@@ -215,6 +215,11 @@ class Conversation:
                 self._todos()
             case "memory":
                 self._memory()
+            case "instructions":
+                from rewake.cli.instructions import print_instructions
+                from rewake.compose.memory import instructions
+
+                print_instructions(instructions(None, working_directory(self.choices)))
             case "skills":
                 from rewake.cli.skills import print_skills
 
@@ -371,8 +376,10 @@ class Conversation:
         Branching(self.agent, self.reporter, self.stopper).diff(wanted)
 
     def _memory(self) -> None:
-        memory = self.agent.session.memory if self.agent is not None else ""
-        say(clean(memory) or "Session memory is empty.")
+        from rewake.cli.recalled import print_memory
+
+        session = self.agent.session if self.agent is not None else None
+        print_memory(session.memory if session else "", session.messages if session else ())
 
     async def _compact(self) -> None:
         agent = self.agent

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rewake.cli.terminal import clean, let_readers_leave, say
+from rewake.cli.terminal import let_readers_leave, say
 from rewake.compose.place import Place, find_session, place
 from rewake.compose.waking import load_session, wake
 from rewake.log.layout import SessionPaths
@@ -45,7 +45,7 @@ def show_session(session: str, cwd: Path | None, *, as_json: bool, only_memory: 
     at = place(cwd or ".")
     paths = find_session(at, session)
     if only_memory:
-        say(clean(_memory(at, paths)))
+        _show_memory(at, paths, as_json=as_json)
         return 0
     shown = gather(at, paths)
     if as_json:
@@ -60,8 +60,18 @@ def show_session(session: str, cwd: Path | None, *, as_json: bool, only_memory: 
     return 0
 
 
-def _memory(at: Place, paths: SessionPaths) -> str:
-    return load_session(at, paths).state.conversation.memory.render()
+def _show_memory(at: Place, paths: SessionPaths, *, as_json: bool) -> None:
+    from rewake.cli.recalled import print_memory, recalled_notes
+
+    memory = load_session(at, paths).state.conversation.memory.render()
+    with at.lineage(paths) as reader:
+        entries = whole_history(reader, at.blobs(paths)).entries
+    if as_json:
+        from rewake.cli.jsonout import print_json
+
+        print_json({"memory": memory, "recalled": recalled_notes(entries)})
+    else:
+        print_memory(memory, entries)
 
 
 def gather(at: Place, paths: SessionPaths) -> Shown:

@@ -62,6 +62,7 @@ def messages_of(entry: Entry) -> Iterator[JsonObject]:
         "usage": usage_object(message.usage) if message.usage is not None else None,
         "stop_reason": message.stop_reason,
         "source": message.source or None,
+        "details": message.details,
         "typed": message.typed or None,
     }
     if entry.message.role != "assistant":

@@ -23,6 +23,7 @@ Name = Literal[
     "compact",
     "todos",
     "memory",
+    "instructions",
     "skills",
     "help",
     "quit",
@@ -45,7 +46,8 @@ HELP: Final = """\
 /tag [TAG…]         tag this session, or say its tags; -TAG takes one away
 /compact            replace older messages by a summary of them
 /todos              the agent's todo list
-/memory             what session memory says
+/memory             what session memory says, and which notes were recalled and why
+/instructions       which AGENTS.md and CLAUDE.md apply here
 /skills             the skills, and the commands written in Markdown
 /help               this
 /quit               leave (or Ctrl-D)

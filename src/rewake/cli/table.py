@@ -317,7 +317,9 @@ Examples:
 """,
     options=(
         Option("json", ("--json",), "flag", "One object with all messages."),
-        Option("memory", ("--memory",), "flag", "Only what session memory says."),
+        Option(
+            "memory", ("--memory",), "flag", "Only what memory says: of the session, and notes."
+        ),
         Option("tree", ("--tree",), "flag", "The branches, also those that were left."),
         _CWD,
     ),
@@ -754,6 +756,56 @@ Examples:
     options=(Option("json", ("--json",), "flag", "One object."), _CWD),
 )
 
+INSTRUCTIONS: Final = Command(
+    name="instructions",
+    help="Show which AGENTS.md and CLAUDE.md apply here, in which order, why, and what is refused.",
+    examples="""
+Examples:
+  rewake instructions
+  rewake instructions src/api/routes.py
+  rewake instructions --json | jq -r '.files[].shown'
+""",
+    options=(Option("json", ("--json",), "flag", "One object."), _CWD),
+    argument=Option("path", (), "text", "Where the work is; default: here.", "PATH"),
+)
+
+MEMORY: Final = Command(
+    name="memory",
+    help="""List, show, edit, search or forget the notes that outlive a session.
+
+Notes are Markdown files of the project and of the user. The agent keeps them, and so can you; a prompt
+that is about one brings it back.
+""",
+    examples="""
+Examples:
+  rewake memory                               list them, and what could be joined
+  rewake memory search "release of the library"
+  rewake memory edit release-steps            in your editor; a new name makes a new note
+  echo "Tag, then wait for CI." | rewake memory edit release-steps --file - --description "Releasing"
+  rewake memory forget old-server --yes
+""",
+    options=(
+        Option("scope", ("--scope",), "text", "Only these.", choices=("project", "user")),
+        Option("file", ("--file",), "text", "With edit: take the text from here.", "FILE"),
+        Option("description", ("--description",), "text", "With edit: what it is about.", "TEXT"),
+        Option("kind", ("--type",), "text", "With edit: fact, decision, how-to …", "TYPE"),
+        Option(
+            "allow_secrets",
+            ("--allow-secrets",),
+            "flag",
+            "With edit: keep it although it looks like a secret.",
+        ),
+        Option("limit", ("--limit",), "integer", "With search: at most so many.", "N", least=1),
+        _YES,
+        Option("json", ("--json",), "flag", "One object."),
+        _CWD,
+    ),
+    argument=Option(
+        "action", (), "text", "list (default), show, edit, search or forget.", "ACTION"
+    ),
+    second=Option("words", (), "text", "Names of notes, or words.", "NAME", may_repeat=True),
+)
+
 STATS: Final = Command(
     name="stats",
     help="Count sessions, tokens and cost, by project, day and model.",
@@ -792,6 +844,8 @@ COMMANDS: Final = {
         STATS,
         SKILLS,
         CONFIG,
+        INSTRUCTIONS,
+        MEMORY,
         DEMO,
     )
 }
