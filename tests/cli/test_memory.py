@@ -19,7 +19,15 @@ KEY = "sk-ant-api03-" + "a1B2" * 10
 def note(shell: Shell) -> None:
     """A note of the project about releases."""
     done = shell.run(
-        *("memory", "edit", "release-steps", "--file", "-", "--description", "Releasing the library"),
+        *(
+            "memory",
+            "edit",
+            "release-steps",
+            "--file",
+            "-",
+            "--description",
+            "Releasing the library",
+        ),
         stdin="Tag, then wait for CI.\n",
     )
     assert done.code == 0, done.err
