@@ -4,11 +4,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.settings.conftest import Files
 
 from rewake.errors import ExitCode, SettingsError
 from rewake.settings import Settings, load_settings
+from rewake.settings.keys import KEYS
 
 
 def test_without_files_nothing_is_set(files: Files) -> None:
@@ -16,12 +18,12 @@ def test_without_files_nothing_is_set(files: Files) -> None:
 
 
 def test_the_nearer_file_wins(files: Files) -> None:
-    files.user('{"model": "a", "max_steps": 1}')
-    files.team('{"model": "b"}')
-    assert files.load().model == "b"
-    files.local('{"model": "c"}')
-    assert files.load().model == "c"
-    assert files.load().max_steps == 1
+    files.user('{"theme": "a", "verify_max": 1}')
+    files.team('{"theme": "b"}')
+    assert files.load().theme == "b"
+    files.local('{"theme": "c"}')
+    assert files.load().theme == "c"
+    assert files.load().verify_max == 1
 
 
 def test_the_command_line_wins_over_files_where_it_says_something(files: Files) -> None:
@@ -117,3 +119,35 @@ def test_a_local_file_under_version_control_cannot_switch_permissions_off(tmp_pa
         subprocess.run(["git", "-C", str(tmp_path), *arguments], check=True)
     with pytest.raises(SettingsError, match="comes with the project"):
         load_settings(tmp_path / "home", tmp_path)
+
+
+def leaves(kind: type[msgspec.Struct], prefix: str = "") -> list[str]:
+    """Every key of the schema, dotted; a mapping is one key."""
+    found: list[str] = []
+    for field in msgspec.structs.fields(kind):
+        inner = field.type
+        if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
+            found += leaves(inner, f"{prefix}{field.encode_name}.")
+        else:
+            found.append(prefix + field.encode_name)
+    return found
+
+
+def test_every_key_has_its_line_in_the_table() -> None:
+    assert list(KEYS) == leaves(Settings)
+
+
+def test_what_could_run_something_send_something_or_cost_something_needs_trust() -> None:
+    assert {key.name for key in KEYS.values() if not key.needs_trust} == {
+        "permissions.deny",
+        "compact_at_tokens",
+        "verify_max",
+        "memory.enabled",
+        "memory.recall",
+        "memory.recall_notes_max",
+        "memory.recall_time_ms_max",
+        "trace.enabled",
+        "trace.file_bytes_max",
+        "trace.files_max",
+        "theme",
+    }

@@ -65,7 +65,7 @@ def test_another_content_is_another_question_and_the_old_one_stays_answered(file
     files.team('{"verify": "make evil"}')
     assert files.loaded().settings.verify is None
     assert files.loaded().answer is None
-    files.team('{  "verify": "make", "model": "other"}')  # nothing new that would need trust
+    files.team('{  "verify": "make", "theme": "other"}')  # nothing new that would need trust
     assert files.loaded().settings.verify == "make"
 
 

@@ -243,7 +243,7 @@ class Permissions:
         )
         return (
             f"{name} needs the user's permission, and there is no terminal to ask. To allow it, add "
-            f'the rule "{suggested}" to permissions.allow in .rewake/settings.json or start with '
+            f'the rule "{suggested}" to permissions.allow in .rewake/settings.local.json or start with '
             f"{wider}."
         )
 

@@ -20,6 +20,7 @@ from rewake.agent.recall import BYTES_MAX, NOTES_MAX, Recall
 from rewake.agent.rules import parse_rule
 from rewake.agent.tools.memory import MemoryReadTool, MemoryStore, MemoryTool
 from rewake.compose.place import Place, place
+from rewake.compose.settings import load_for
 from rewake.errors import UsageError
 from rewake.log.disk import Disk
 from rewake.memory.directory import (
@@ -42,7 +43,6 @@ from rewake.memory.likeness import Proposal, proposals
 from rewake.memory.note import Note
 from rewake.memory.ranking import Hit, rank
 from rewake.session.core import Session
-from rewake.settings.load import load_settings
 from rewake.settings.schema import Settings
 
 _MEMORY: Final = "memory"
@@ -190,7 +190,7 @@ def instructions(
     Far to near, with what was refused and why. `settings` default to the project's.
     """
     at = place(project, home)
-    chosen = settings if settings is not None else load_settings(at.home, at.root)
+    chosen = settings if settings is not None else load_for(at).settings
     found = Instructions(_bounds(at.home, at.root, chosen, TOTAL_BYTES_MAX))
     here = Path(project).resolve()
     there = (here / path).resolve() if path is not None else here

@@ -24,7 +24,8 @@ class Key:
     """One key, by its dotted `name`.
 
     `needs_trust`: in a file that comes with a project, it counts only once the user trusts that
-    project. `above_zero`: a number that must be more than 0. `default` is for people.
+    project; values in `narrows` only forbid and count always. `above_zero`: a number that must be more
+    than 0. `default` is for people.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Key:
     merge: Merge = "nearest"
     needs_trust: bool = False
     above_zero: bool = False
+    narrows: tuple[str | bool, ...] = ()
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -45,8 +47,14 @@ _KEYS: Final = (
         "model",
         "The model, as `--model` says it.",
         "a key in the environment, a local server, else `local:`",
+        needs_trust=True,
     ),
-    Key("small_model", "The model that judges and titles.", "the session's model"),
+    Key(
+        "small_model",
+        "The model that judges and titles.",
+        "the session's model",
+        needs_trust=True,
+    ),
     Key(
         "permissions.allow",
         "Rules for what may be done without asking: `Tool` or `Tool(what)`.",
@@ -61,6 +69,7 @@ _KEYS: Final = (
         " trust only `plan` counts.",
         "`default`",
         needs_trust=True,
+        narrows=("plan",),
     ),
     Key(
         "permissions.additional_directories",
@@ -103,9 +112,19 @@ _KEYS: Final = (
         needs_trust=True,
     ),
     Key("mcp_servers", "MCP servers, by name.", "none", "by_name", needs_trust=True),
-    Key("agents.depth_max", "How deep sub-agents nest.", above_zero=True),
-    Key("agents.parallel_max", "How many sub-agents work at once.", above_zero=True),
-    Key("agents.max_steps", "How many model calls a sub-agent may make.", above_zero=True),
+    Key("agents.depth_max", "How deep sub-agents nest.", needs_trust=True, above_zero=True),
+    Key(
+        "agents.parallel_max",
+        "How many sub-agents work at once.",
+        needs_trust=True,
+        above_zero=True,
+    ),
+    Key(
+        "agents.max_steps",
+        "How many model calls a sub-agent may make.",
+        needs_trust=True,
+        above_zero=True,
+    ),
     Key("memory.enabled", "Whether there are memory directories."),
     Key("memory.recall", "Whether notes come back by themselves."),
     Key("memory.recall_notes_max", "How many notes come back at once."),
@@ -120,12 +139,34 @@ _KEYS: Final = (
     Key(
         "redact_transcript",
         "Whether secrets are taken out of what is recorded.",
+        "no",
         needs_trust=True,
+        narrows=(True,),
     ),
     Key("trace.enabled", "Whether a debug log is written beside the transcript."),
     Key("trace.file_bytes_max", "How large it may grow.", above_zero=True),
     Key("trace.files_max", "How many old ones are kept."),
-    Key("trace.content", "Whether it holds what was said.", needs_trust=True),
+    Key("trace.content", "Whether it holds what was said.", needs_trust=True, narrows=(False,)),
+    Key(
+        "telemetry.enabled",
+        "Whether spans and metrics are sent over OTLP.",
+        "no",
+        needs_trust=True,
+        narrows=(False,),
+    ),
+    Key(
+        "telemetry.endpoint",
+        "Where they are sent to.",
+        "as the environment says",
+        needs_trust=True,
+    ),
+    Key(
+        "telemetry.content",
+        "Whether words and arguments go along.",
+        "no",
+        needs_trust=True,
+        narrows=(False,),
+    ),
     Key(
         "retention.age_days_max",
         "`rewake gc` moves sessions to the trash that haven't changed for so many days.",

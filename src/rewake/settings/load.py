@@ -299,4 +299,5 @@ def _guard(merged: dict[str, Any]) -> None:
     if permissions.get("mode") != "plan":
         permissions["mode"] = "default"
     merged.pop("mcp_servers", None)
+    merged.pop("telemetry", None)
     merged["redact_transcript"] = True

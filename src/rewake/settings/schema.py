@@ -1,7 +1,8 @@
 """What can be set: every key with its type, its unit and its meaning.
 
 The rule kept here: a key that nobody has set is None (or empty), so that each part has its own default
-beside the code that it is for, and a source says no more than what its author wrote.
+beside the code that it is for, and a source says no more than what its author wrote. Each key also has
+its line in `keys.py`: how sources combine, and whether a project must be trusted with it.
 """
 
 from __future__ import annotations
