@@ -10,7 +10,8 @@ A line is an object with any of
   `call_1`, `call_2`…, again in every turn, as some real providers do; `arguments_text` instead of
   `arguments` is text that is no JSON object;
 - `thinking`: `{"text": …, "signature": …}`;
-- `usage`: `{"input_tokens": …, "output_tokens": …}`; `stop_reason`; `delay_ms` before the answer;
+- `usage`: `{"input_tokens": …, "output_tokens": …}`; `stop_reason`; `delay_ms` before the answer,
+  `piece_delay_ms` between the pieces of a text that is streamed;
 - `error`: `{"status": …, "message": …, "times": 1}`: no turn of its own; the next turn fails this
   many times before it is given;
 - `agent`: the line is for sub-agents of that type, counted in the transcript of each, and skipped for
@@ -64,6 +65,7 @@ class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     usage: Usage | None = None
     stop_reason: StopReason | None = None
     delay_ms: int = 0
+    piece_delay_ms: int = 0
     error: ScriptedError | None = None
     agent: str | None = None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.shell import Shell, turn
-from tests.cli.terminal import CTRL_D, PROMPT, Terminal
+from tests.cli.terminal import CTRL_D, Terminal
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_resume_leaves_the_browser_for_the_conversation(shell: Shell) -> None:
         terminal.expect("an older one")
         terminal.type("r")
         terminal.expect("Resumed session older")
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type(CTRL_D)
         assert terminal.code() == 0
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.cli.shell import Shell, call, texts, turn
-from tests.cli.terminal import CTRL_C, CTRL_D, ENTER, PROMPT, Terminal
+from tests.cli.terminal import CTRL_C, CTRL_D, ENTER, Terminal
 
 CTRL_U = "\x15"
 ANSWERS = (turn("Red."), turn("Green."), turn("Blue."))
@@ -12,7 +12,7 @@ ANSWERS = (turn("Red."), turn("Green."), turn("Blue."))
 def typed(terminal: Terminal, *pairs: tuple[str, str]) -> None:
     """Type each line at the prompt and wait for what it brings."""
     for line, answer in pairs:
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type(line + ENTER)
         terminal.expect(answer)
 
@@ -28,7 +28,7 @@ def test_a_title_without_a_text_is_asked_of_the_model(shell: Shell) -> None:
     model = shell.script(turn("Red."), turn('Title: "A walk in the park"\n\nIt fits.'))
     with Terminal(shell, "--model", model, "--session-id", "s") as terminal:
         typed(terminal, ("one", "Red."), ("/title", "A walk in the park"))
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type(CTRL_D)
         assert terminal.code() == 0
     shown = shell.run("show", "s", "--json").json
@@ -69,7 +69,7 @@ def test_going_back_changing_ones_mind_and_labels(shell: Shell) -> None:
             ("/tag -red", "fun"),
             ("/memory", "Current goal"),
         )
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type(CTRL_D)
         assert terminal.code() == 0
     assert said(shell) == ["one", "Red.", "two", "Green."]
@@ -162,7 +162,7 @@ def test_a_rewind_counts_at_once_and_no_answer_means_no(shell: Shell) -> None:
         terminal.type(ENTER)
         terminal.expect("as it was")
         typed(terminal, (f"/rewind {first}", "back at 1 message"))
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.process.kill()
     assert said(shell) == ["one"]
 
@@ -174,9 +174,9 @@ def test_what_is_left_behind_can_be_summed_up_for_the_new_branch(shell: Shell) -
     with Terminal(shell, "--model", model, "--session-id", "s") as terminal:
         typed(terminal, ("one", "Red."), ("two", "Green."))
         typed(terminal, ("/rewind 2 --summarize", "back at 2 messages"))
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type(CTRL_C)  # the prompt that was taken back is not wanted any more
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type(CTRL_D)
         assert terminal.code() == 0
     shown = shell.run("show", "s", "--json").json
@@ -193,7 +193,7 @@ def test_a_fork_goes_on_and_the_origin_stays_as_it_is(shell: Shell) -> None:
         fork = terminal.expect(".\r").split()[-1]
         origin = shell.transcript("s").read_bytes()
         typed(terminal, ("two", "Green."), ("/resume s", "Resumed session s"))
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type(CTRL_D)
         assert terminal.code() == 0
     assert shell.transcript("s").read_bytes().startswith(origin)

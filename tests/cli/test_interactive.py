@@ -6,17 +6,17 @@ import signal
 import stat
 
 from tests.cli.shell import Shell, call, turn
-from tests.cli.terminal import CTRL_C, CTRL_D, ENTER, ESC, PROMPT, Terminal
+from tests.cli.terminal import ASKED, CTRL_C, CTRL_D, ENTER, ESC, Terminal
 
 WRITE = call("Write", file_path="made.txt", content="one\ntwo\n")
 
 
 def test_a_prompt_is_answered_and_ctrl_d_leaves(shell: Shell) -> None:
     with Terminal(shell, "--model", shell.script(turn("Good morning."))) as terminal:
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type("hello" + ENTER)
         terminal.expect("Good morning.")
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type(CTRL_D)
         terminal.expect("rewake --resume ")
         assert terminal.code() == 0
@@ -29,16 +29,15 @@ def test_a_prompt_is_answered_and_ctrl_d_leaves(shell: Shell) -> None:
 
 def test_a_slow_model_is_seen_to_be_waited_for(shell: Shell) -> None:
     with Terminal(shell, "--model", shell.script(turn("At last.", delay_ms=300))) as terminal:
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type("hello" + ENTER)
-        terminal.expect("waiting for the model")
-        terminal.expect("At last.")
-        assert "waiting for the model\x1b[0m\r\x1b[KAt last." in terminal.raw
+        terminal.see("waiting for the model")
+        assert "waiting" not in terminal.see_idle("At last.")
 
 
 def test_leaving_without_a_prompt_leaves_no_session(shell: Shell) -> None:
     with Terminal(shell, "--model", shell.script()) as terminal:
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type(CTRL_D)
         assert terminal.code() == 0
     assert shell.run("sessions", "--json").out.strip() == "[]"
@@ -46,12 +45,11 @@ def test_leaving_without_a_prompt_leaves_no_session(shell: Shell) -> None:
 
 def test_a_question_shows_the_change_and_no_means_no(shell: Shell) -> None:
     with Terminal(shell, "--model", shell.script(turn("", WRITE), turn("Well."))) as terminal:
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type("write" + ENTER)
-        assert "+one" in terminal.expect("[n]o:")
-        terminal.type("maybe" + ENTER)
-        terminal.expect("[n]o:")
-        terminal.type("n" + ENTER)
+        assert "+one" in terminal.see(ASKED)
+        terminal.type("maybe"[0])  # no answer
+        terminal.type("n")
         terminal.expect("Well.")
     assert not (shell.project / "made.txt").exists()
 
@@ -59,13 +57,15 @@ def test_a_question_shows_the_change_and_no_means_no(shell: Shell) -> None:
 def test_yes_allows_once_and_always_spares_the_next_question(shell: Shell) -> None:
     model = shell.script(*[turn("", call("Bash", command="echo x >> ran"))] * 3, turn("Done."))
     with Terminal(shell, "--model", model) as terminal:
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type("go" + ENTER)
-        terminal.expect("[n]o:")
-        terminal.type("y" + ENTER)
-        terminal.expect("[n]o:")
-        terminal.type("a" + ENTER)
-        assert "Allow" not in terminal.expect("Done.").partition("[n]o: a")[2]
+        terminal.see(ASKED)
+        terminal.type("y")
+        terminal.see_no(ASKED)
+        terminal.see(ASKED)
+        terminal.type("a")
+        terminal.see_no(ASKED)
+        terminal.see_idle("Done.")
     assert (shell.project / "ran").read_text() == "x\nx\nx\n"
 
 
@@ -74,15 +74,15 @@ def test_ctrl_c_interrupts_the_run_and_the_conversation_goes_on(shell: Shell) ->
         turn("", call("Bash", command="touch started; sleep 60")), turn("What now?")
     )
     with Terminal(shell, "--model", model, "--permission-mode", "bypass") as terminal:
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type("go" + ENTER)
-        terminal.expect("● Bash")
+        terminal.see("● Bash")
         terminal.type(CTRL_C)
         terminal.expect("Interrupted")
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type("and" + ENTER)
         terminal.expect("What now?")
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type("/quit" + ENTER)
         assert terminal.code() == 0
     shown = shell.run("show", "newest", "--json").json
@@ -98,12 +98,12 @@ def test_ctrl_c_interrupts_the_run_and_the_conversation_goes_on(shell: Shell) ->
 
 def test_ctrl_c_at_a_question_executes_nothing_and_interrupts(shell: Shell) -> None:
     with Terminal(shell, "--model", shell.script(turn("", WRITE), turn("Next."))) as terminal:
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type("write" + ENTER)
-        terminal.expect("[n]o:")
+        terminal.see(ASKED)
         terminal.type(CTRL_C)
         terminal.expect("Interrupted")
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type("then" + ENTER)
         terminal.expect("Next.")
     assert not (shell.project / "made.txt").exists()
@@ -113,9 +113,9 @@ def test_ctrl_c_at_a_question_executes_nothing_and_interrupts(shell: Shell) -> N
 
 def test_a_closed_terminal_at_a_question_ends_in_good_order(shell: Shell) -> None:
     with Terminal(shell, "--model", shell.script(turn("", WRITE))) as terminal:
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type("write" + ENTER)
-        terminal.expect("[n]o:")
+        terminal.see(ASKED)
         terminal.process.send_signal(signal.SIGHUP)
         assert terminal.code() == 129
     shown = shell.run("show", "newest", "--json").json
@@ -125,10 +125,10 @@ def test_a_closed_terminal_at_a_question_ends_in_good_order(shell: Shell) -> Non
 
 def test_sigterm_at_the_prompt_leaves_with_its_status(shell: Shell) -> None:
     with Terminal(shell, "--model", shell.script(turn("Hi."))) as terminal:
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type("hello" + ENTER)
         terminal.expect("Hi.")
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.process.send_signal(signal.SIGTERM)
         assert terminal.code() == 143
     assert shell.run("show", "newest", "--json").json["state"] == "done"
@@ -136,7 +136,7 @@ def test_sigterm_at_the_prompt_leaves_with_its_status(shell: Shell) -> None:
 
 def test_a_prompt_may_have_several_lines(shell: Shell) -> None:
     with Terminal(shell, "--model", shell.script(turn("I see."))) as terminal:
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type("one" + ESC + ENTER + "two")
         terminal.type("\x1b[200~\nthree\nfour\x1b[201~" + ENTER)
         terminal.expect("I see.")
@@ -149,11 +149,11 @@ def test_commands_at_the_prompt(shell: Shell) -> None:
     model = shell.script(turn("", todos), turn("Noted."), turn("A SUMMARY"), turn("Later."))
     shell.run("-p", "an older one", "--model", model, "--session-id", "older")
     with Terminal(shell, "--model", model) as terminal:
-        terminal.expect(PROMPT)
+        terminal.ready()
         for command, answer in (("/help", "/compact"), ("/status", "No session yet")):
             terminal.type(command + ENTER)
             terminal.expect(answer)
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type("plan" + ENTER)
         terminal.expect("Noted.")
         for command, answer in (
@@ -166,10 +166,10 @@ def test_commands_at_the_prompt(shell: Shell) -> None:
             ("/resume older", "Resumed session older"),
             ("/status", "an older one"),
         ):
-            terminal.expect(PROMPT)
+            terminal.ready()
             terminal.type(command + ENTER)
             terminal.expect(answer)
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type(CTRL_D)
         assert terminal.code() == 0
     states = {info["state"] for info in shell.run_json("sessions", "--json")}
@@ -183,7 +183,7 @@ def test_resume_without_an_id_lets_the_user_pick(shell: Shell) -> None:
         terminal.expect("an older one")
         terminal.type(ENTER)
         terminal.expect("Resumed session older")
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type("next" + ENTER)
         terminal.expect("Two.")
 
@@ -201,7 +201,7 @@ def test_on_a_terminal_that_shows_only_lines_sessions_are_picked_by_number(shell
 def test_what_the_model_says_can_not_steer_the_terminal(shell: Shell) -> None:
     evil = "\x1b]0;pwned\x07\x1b[2Jgone"
     with Terminal(shell, "--model", shell.script(turn(evil))) as terminal:
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type("hello" + ENTER)
         terminal.expect("gone")
         assert "pwned" not in terminal.raw
@@ -210,8 +210,8 @@ def test_what_the_model_says_can_not_steer_the_terminal(shell: Shell) -> None:
 def test_p_asks_too_where_there_is_a_terminal(shell: Shell) -> None:
     model = shell.script(turn("", WRITE), turn("Written."))
     with Terminal(shell, "-p", "write", "--model", model) as terminal:
-        terminal.expect("[n]o:")
-        terminal.type("y" + ENTER)
+        terminal.see(ASKED)
+        terminal.type("y")
         terminal.expect("Written.")
         assert terminal.code() == 0
     assert (shell.project / "made.txt").read_text() == "one\ntwo\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.shell import Shell, call, turn
-from tests.cli.terminal import CTRL_D, ENTER, PROMPT, Terminal
+from tests.cli.terminal import CTRL_D, ENTER, Terminal
 from tests.extensions.writing import skill, write
 
 from rewake.agent.commands import Commands, WrittenCommand, load_commands
@@ -125,19 +125,19 @@ def test_commands_and_skills_are_words_at_the_prompt(shell: Shell) -> None:
     skill(shell.project / ".rewake", "brew", "Makes tea.")
     write(shell.project / ".rewake/commands/status.md", "Never seen: built-in words win.")
     with Terminal(shell, "--model", shell.script(turn("Hello."), turn("Tea."))) as terminal:
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type(f"/help{ENTER}")
         terminal.expect("/greet")
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type(f"/greet Ada{ENTER}")
         terminal.expect("Hello.")
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type(f"/brew green{ENTER}")
         terminal.expect("Tea.")
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type(f"/status{ENTER}")
         terminal.expect("permissions")
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type(CTRL_D)
         assert terminal.code() == 0
     shown = shell.run_json("show", "newest", "--json")

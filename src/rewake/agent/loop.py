@@ -53,7 +53,6 @@ from rewake.model.content import (
     ToolCall,
     Usage,
     plain_text,
-    typed_text,
 )
 from rewake.session.core import Session
 from rewake.state.text import estimate_tokens
@@ -201,7 +200,10 @@ class Loop:
                 self.briefing()
             self.session.user(prompt, typed=typed)
         try:
-            text = prompt if isinstance(prompt, str) or prompt is None else typed_text(prompt)
+            if prompt is None or isinstance(prompt, str):
+                text = prompt
+            else:
+                text = plain_text(tuple(prompt[:1]))
             async with self.company():
                 reason, error = await self._repeat(text)
         except (anyio.get_cancelled_exc_class(), Exception):

@@ -1,25 +1,25 @@
 """Asks the user whether a call may run.
 
-The rule kept here: only a clear yes allows anything. A signal that comes while a question stands is
-no answer: the call is not executed and the run ends as the signal says.
+The rules kept here: only a clear yes allows anything. A signal that comes while a question stands is
+no answer: the call is not executed and the run ends as the signal says. And "always" is kept, so that
+the next session doesn't ask the same again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import os
 import sys
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rewake.agent.permissions import Answer, Ask, Question
+from rewake.agent.permissions import Answer, Ask, Question, Refusal
 from rewake.cli.reporting import TextReporter
 from rewake.cli.running import StoppedError
 from rewake.cli.signals import Stopper
 from rewake.cli.terminal import diff_lines, one_line, say, style_for
-
-if TYPE_CHECKING:
-    from prompt_toolkit import PromptSession
 
 _ANSWERS: Final[dict[str, Answer]] = {
     "y": "yes",
@@ -29,37 +29,49 @@ _ANSWERS: Final[dict[str, Answer]] = {
     "n": "no",
     "no": "no",
 }
+Said = Answer | Refusal | None
+"""An answer; None for Ctrl-C instead of one."""
 
 
-def asker_for(reporter: TextReporter, stopper: Stopper) -> Ask | None:
-    """Who asks, or None where there is no terminal to ask on."""
+def asker_for(reporter: TextReporter, stopper: Stopper, keep: Callable[[str], str]) -> Ask | None:
+    """Who asks, or None where there is no terminal to ask on.
+
+    `keep` keeps a rule that the user wants for always, and says what became of it.
+    """
     if sys.stdin is None or not (sys.stdin.isatty() and reporter.notes.isatty()):
         return None
-    return Asker(reporter, stopper, asyncio.get_running_loop())
+    ask = _by_line if os.environ.get("TERM", "dumb") == "dumb" else _by_key
+    return Asker(
+        lambda question: ask(question, reporter),
+        stopper,
+        asyncio.get_running_loop(),
+        keep,
+        reporter.note,
+    )
 
 
 @dataclass(slots=True)
 class Asker:
     """Called in a worker thread; the question itself is asked in the event loop."""
 
-    reporter: TextReporter
+    ask: Callable[[Question], Awaitable[Said]]
     stopper: Stopper
     loop: asyncio.AbstractEventLoop
+    keep: Callable[[str], str]
+    note: Callable[[str], None]
 
-    def __call__(self, question: Question) -> Answer:
+    def __call__(self, question: Question) -> Answer | Refusal:
         """The user's answer. Raises StoppedError when a signal or Ctrl-C came instead of one."""
         if self.stopper.reason is not None:  # it came while another agent's question stood
             raise StoppedError("The question was not asked.")
-        asking = asyncio.run_coroutine_threadsafe(self._ask(question), self.loop)
+        asking = asyncio.run_coroutine_threadsafe(self._answered(question), self.loop)
         try:
             return asking.result()
         except concurrent.futures.CancelledError:
             raise StoppedError("The question was not answered.") from None
 
-    async def _ask(self, question: Question) -> Answer:
-        self._show(question)
-        session = _session(self.reporter)
-        task = asyncio.ensure_future(self._answer(session, question))
+    async def _answered(self, question: Question) -> Answer | Refusal:
+        task = asyncio.ensure_future(self.ask(question))
         forget = self.stopper.on_stop(lambda: _cancel(task))
         try:
             answer = await task
@@ -68,41 +80,47 @@ class Asker:
         if answer is None:
             self.stopper.stop("interrupted")
             raise asyncio.CancelledError
+        if answer == "always":
+            self.note(self.keep(question.rule))
         return answer
 
-    async def _answer(self, session: PromptSession[str], question: Question) -> Answer | None:
-        """The answer; None for Ctrl-C, which must not leave the task as an exception."""
-        rule = one_line(question.rule)
-        text = f"Allow it? [y]es, [a]lways ({rule}), [n]o: "
-        while True:
-            try:
-                said = await session.prompt_async(text, handle_sigint=False)
-            except EOFError:
-                return "no"
-            except KeyboardInterrupt:
-                return None
-            answer = _ANSWERS.get(said.strip().lower())
-            if answer is not None:
-                return answer
 
-    def _show(self, question: Question) -> None:
-        stream = self.reporter.notes
-        self.reporter.end_line()
-        style = style_for(stream)
-        title = f"{one_line(question.tool_name)}: {one_line(question.summary)}"
-        if question.asker:
-            title = f"[{one_line(question.asker)}] {title}"
-        say(style.yellow(f"? {title}"), stream=stream)
-        if question.preview.strip():
-            say(diff_lines(question.preview, style), stream=stream)
-
-
-def _cancel(task: asyncio.Future[Answer | None]) -> None:
+def _cancel(task: asyncio.Future[Said]) -> None:
     task.cancel()
 
 
-def _session(reporter: TextReporter) -> PromptSession[str]:
+async def _by_key(question: Question, reporter: TextReporter) -> Said:
+    from rewake.cli.prompt.alone import ask_alone
+
+    return await ask_alone(question, reporter.notes, lambda: _show(question, reporter))
+
+
+async def _by_line(question: Question, reporter: TextReporter) -> Said:
+    """On a terminal that shows only lines."""
     from prompt_toolkit import PromptSession
     from prompt_toolkit.output import create_output
 
-    return PromptSession(output=create_output(stdout=reporter.notes))
+    _show(question, reporter)
+    session: PromptSession[str] = PromptSession(output=create_output(stdout=reporter.notes))
+    text = f"Allow it? [y]es, [a]lways ({one_line(question.rule)}), [n]o: "
+    while True:
+        try:
+            said = await session.prompt_async(text, handle_sigint=False)
+        except EOFError:
+            return "no"
+        except KeyboardInterrupt:
+            return None
+        answer = _ANSWERS.get(said.strip().lower())
+        if answer is not None:
+            return answer
+
+
+def _show(question: Question, reporter: TextReporter) -> None:
+    stream = reporter.notes
+    reporter.end_line()
+    style = style_for(stream)
+    asker = f"{one_line(question.asker)}: " if question.asker else ""
+    title = f"{asker}{one_line(question.tool_name)}: {one_line(question.summary)}"
+    say(style.yellow(f"? {title}"), stream=stream)
+    if question.preview.strip():
+        say(diff_lines(question.preview, style), stream=stream)

@@ -20,7 +20,7 @@ from rewake.cli.tree import branch_line, worth_showing
 from rewake.compose.place import Place, place
 from rewake.errors import UsageError
 from rewake.log.layout import SessionPaths
-from rewake.model.content import Usage, plain_text, typed_text
+from rewake.model.content import Usage, plain_text
 from rewake.resume.branches import BranchInfo, branches
 from rewake.resume.history import whole_history
 from rewake.session.core import Session
@@ -65,7 +65,7 @@ def prompts_of(session: Session) -> list[Prompt]:
         with at.lineage(paths) as reader:
             entries = whole_history(reader, at.blobs(paths)).entries
     return [
-        Prompt(entry.message_id, entry.message.typed or typed_text(entry.message.content))
+        Prompt(entry.message_id, entry.message.typed or plain_text(entry.message.content))
         for entry in entries
         if entry.message.role == "user" and not entry.message.source
     ]
@@ -336,7 +336,8 @@ class Branching:
             (
                 words
                 for entry in reversed(messages)
-                if not entry.message.source and (words := typed_text(entry.message.content))
+                if not entry.message.source
+                and (words := entry.message.typed or plain_text(entry.message.content))
             ),
             "(nothing)",
         )

@@ -76,7 +76,8 @@ async def as_typed(
     text = first.text if isinstance(first, Text) else first
     found = _command(agent, text.strip()) if isinstance(text, str) else None
     if found is None or not isinstance(text, str):
-        yield prompt, ""
+        # Files that were attached are no part of what was typed.
+        yield prompt, text if isinstance(text, str) and text is not prompt else ""
         return
     command, arguments = found
     expanded = command.expanded(arguments)

@@ -9,31 +9,35 @@ from __future__ import annotations
 import asyncio
 import sys
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, assert_never
 
-from rewake.cli.asking import asker_for
-from rewake.cli.branching import Branching, leave
-from rewake.cli.expanding import Word, help_lines, words_at
+from rewake.cli.branching import Branching
+from rewake.cli.expanding import Word, words_at
 from rewake.cli.failing import for_command_line
+from rewake.cli.looking import show, tag
 from rewake.cli.opening import Agent, open_agent, taken_up, working_directory
 from rewake.cli.options import AgentChoices
+from rewake.cli.prompt.front import Front, LineFront
+from rewake.cli.prompt.keeping import keeper_at
 from rewake.cli.reporting import TextReporter
 from rewake.cli.run import tell_resumed
-from rewake.cli.running import exit_code, exit_code_of, run_prompt
-from rewake.cli.settled import ask_for_trust
+from rewake.cli.running import Content, exit_code, exit_code_of, run_prompt
+from rewake.cli.settled import ask_for_trust, settings_of
 from rewake.cli.signals import Stopper
-from rewake.cli.slash import HELP, Command, Name, parse
-from rewake.cli.terminal import clean, one_line, say, style_for
-from rewake.compose.labels import changed_tags
+from rewake.cli.slash import Command, parse
+from rewake.cli.terminal import can_browse, one_line, say
 from rewake.compose.place import place
 from rewake.errors import ExitCode, RewakeError, StorageError, UsageError
-from rewake.resume.listing import tags_of
+from rewake.log.git import branch_name
 
 if TYPE_CHECKING:
-    from prompt_toolkit import PromptSession
+    from rewake.cli.prompt.completion import Choice
 
+_COMPLETED_SESSIONS: Final = 50
 _NO_SESSION: Final = "No session yet: it begins with your first prompt."
 _WELCOME: Final = "Enter sends, Esc Enter begins a line, Ctrl-C interrupts, Ctrl-D quits, /help"
+_ASKS_THE_MODEL: Final = frozenset({"compact", "title"})
 
 
 def require_terminal() -> None:
@@ -56,17 +60,63 @@ def converse(choices: AgentChoices) -> int:
 async def _converse(given: AgentChoices, choices: AgentChoices, where: str) -> int:
     stopper = Stopper()
     stopper.install()
-    reporter = TextReporter(answers=sys.stdout, notes=sys.stdout, streams=True)
+    front = _front(choices, stopper)
+    conversation = Conversation(given, choices, front, front.reporter, stopper)
     if where:
-        reporter.note(where)
-    conversation = Conversation(given, choices, reporter, stopper)
+        front.reporter.note(where)
     try:
-        if choices.resume is not None:
-            conversation.agent_now()
-        reporter.note(_WELCOME)
-        return await conversation.talk()
+        async with front.open():
+            if choices.resume is not None:
+                conversation.agent_now()
+            front.reporter.note(_WELCOME)
+            return await conversation.talk()
     finally:
         await conversation.close()
+
+
+def _front(choices: AgentChoices, stopper: Stopper) -> Front:
+    from prompt_toolkit.history import FileHistory
+
+    from rewake.cli.prompt_history import history_file
+
+    at = place(working_directory(choices))
+    path = history_file(at.home) if choices.persist else None
+    history = FileHistory(str(path)) if path is not None else None
+    if not can_browse():
+        return LineFront(stopper, history)
+    from rewake.cli.prompt.completion import PromptCompleter
+    from rewake.cli.prompt.conversing import ScreenFront
+    from rewake.cli.prompt.files import FileIndex
+    from rewake.cli.prompt.mentions import dropped
+
+    return ScreenFront(
+        stopper,
+        history,
+        PromptCompleter(FileIndex(at.root), lambda: _written(at.root), lambda: _known(at.root)),
+        lambda pasted: dropped(pasted, at.root),
+        place=lambda: _where(at.root),
+        theme=settings_of(choices, at).settings.theme,
+    )
+
+
+def _written(root: Path) -> list[Choice]:
+    from rewake.cli.prompt.completion import Choice
+
+    return [Choice(word.name, word.description) for word in words_at(root)]
+
+
+def _known(root: Path) -> list[Choice]:
+    """The newest sessions of the project."""
+    from rewake.cli.prompt.completion import Choice
+    from rewake.cli.sessions import newest
+
+    found, _, _ = newest(root, everywhere=False, limit=_COMPLETED_SESSIONS)
+    return [Choice(info.session_id, info.title or info.first_prompt) for info in found]
+
+
+def _where(root: Path) -> str:
+    branch = branch_name(root)
+    return f"{root.name} ({branch})" if branch else root.name
 
 
 @dataclass(slots=True)
@@ -78,6 +128,7 @@ class Conversation:
 
     given: AgentChoices
     choices: AgentChoices
+    front: Front
     reporter: TextReporter
     stopper: Stopper
     agent: Agent | None = None
@@ -88,17 +139,13 @@ class Conversation:
 
     async def talk(self) -> int:
         """Read prompts and answer them until the user leaves or something ends it."""
-        prompt = _prompt_session(self.choices)
         while True:
-            text = await self._read(prompt)
+            draft, self._draft = self._draft, ""
+            text = await self.front.next_prompt(draft)
             if text is None:
                 return int(ExitCode.DONE if self.stopper.reason is None else self._stopped())
             try:
-                command = parse(text, self._others(text))
-                if command is None:
-                    ending = await self._answer(text)
-                else:
-                    ending = await self._obey(command)
+                ending = await self._take_up(text)
             except StorageError:
                 raise
             except RewakeError as error:
@@ -108,34 +155,41 @@ class Conversation:
             if ending is not None:
                 return int(ending)
 
+    async def _take_up(self, text: str) -> ExitCode | None:
+        """Answer a prompt or obey a command; an exit status where the conversation ends."""
+        command = parse(text, self._others(text))
+        self.front.said(text)
+        if command is None:
+            with self.front.working():
+                return await self._answer(text)
+        if command.name in _ASKS_THE_MODEL:
+            with self.front.working():
+                return await self._obey(command)
+        async with self.front.suspended():
+            return await self._obey(command)
+
+    async def _prepared(self, text: str) -> Content:
+        """What goes to the model for a prompt. Raises UsageError for what can't be given to it."""
+        from rewake.cli.prompt.mentions import with_mentions
+
+        return await with_mentions(
+            self.agent_now(), self.front.expanded(text), self.front.typed(text)
+        )
+
     def _stopped(self) -> ExitCode:
         return exit_code_of(self.stopper.reason or "interrupted")
-
-    async def _read(self, prompt: PromptSession[str]) -> str | None:
-        """The next prompt that says something; None when the user leaves or a signal ends it."""
-        forget = self.stopper.on_stop(lambda: leave(prompt))
-        try:
-            while self.stopper.reason is None:
-                draft, self._draft = self._draft, ""
-                try:
-                    text = await prompt.prompt_async(default=draft, handle_sigint=False)
-                except KeyboardInterrupt:
-                    continue
-                except EOFError:
-                    return None
-                if text.strip():
-                    return text
-            return None
-        finally:
-            forget()
 
     async def _answer(self, text: str) -> ExitCode | None:
         """Answer one prompt; an exit status where the conversation can't go on."""
         agent = self.agent_now()
-        result = await run_prompt(agent, text, self.stopper)
+        try:
+            prompt = await self._prepared(text)
+        except UsageError:
+            self._draft = text
+            raise
+        result = await run_prompt(agent, prompt, self.stopper)
         self._has_open_end = False
         if result.reason == "interrupted":
-            say()  # the terminal has just echoed ^C
             self.reporter.warn("Interrupted. What was done so far is kept; go on as you like.")
             self.stopper.forget()
             return None
@@ -152,13 +206,14 @@ class Conversation:
     def agent_now(self) -> Agent:
         """The agent, opened if it isn't yet."""
         if self.agent is None:
-            ask = asker_for(self.reporter, self.stopper)
+            ask = self.front.asker(keeper_at(working_directory(self.choices)))
             self.agent = open_agent(self.choices, self.reporter, ask=ask)
             for sentence in self.agent.warnings:
                 self.reporter.warn(sentence)
             for sentence in self.agent.about:
                 self.reporter.note(sentence)
             self._has_open_end = True
+            self.front.attend(self.agent, self._prepared)
             if self.agent.session.resumed is not None:
                 tell_resumed(self.agent.session.resumed, self.reporter)
         return self.agent
@@ -193,61 +248,13 @@ class Conversation:
                 self._diff(command.argument)
             case "fork":
                 await self._fork()
-            case "title":
-                await self._title(command.argument)
-            case "tag":
-                self._tag(command.argument)
+            case "title" | "tag" | "theme":
+                await self._label(command)
             case "help" | "status" | "todos" | "sessions" | "memory" | "skills" | "instructions":
-                self._show(command.name)
+                show(command.name, self.agent, self.choices)
             case _:
                 assert_never(command.name)
         return None
-
-    def _show(self, name: Name) -> None:
-        match name:
-            case "help":
-                say(HELP)
-                for line in help_lines(self._words()):
-                    say(line)
-            case "status":
-                self._status()
-            case "todos":
-                self._todos()
-            case "memory":
-                self._memory()
-            case "instructions":
-                from rewake.cli.instructions import print_instructions
-                from rewake.compose.memory import instructions
-
-                print_instructions(instructions(None, working_directory(self.choices)))
-            case "skills":
-                from rewake.cli.skills import print_skills
-
-                print_skills(working_directory(self.choices))
-            case _:
-                from rewake.cli.sessions import print_sessions
-
-                print_sessions(self.choices.cwd, everywhere=False, limit=None)
-
-    def _status(self) -> None:
-        style = style_for(sys.stdout)
-        if self.agent is None:
-            say(f"No session yet: it begins with your first prompt, in {self._project()}.")
-            return
-        session, world = self.agent.session, self.agent.session.state.world
-        cost = f", ${world.usage.cost_usd:.4f}" if world.usage.cost_usd else ""
-        rows = {
-            "session": session.session_id,
-            "title": world.title,
-            "project": str(session.root),
-            "model": self.agent.model.name,
-            "permissions": self.agent.loop.executor.permissions.mode,
-            "messages": f"{len(session.messages)}",
-            "tokens": f"{world.usage.input_tokens:,} in, {world.usage.output_tokens:,} out{cost}",
-            "transcript": str(session.transcript or "(not recorded)"),
-        }
-        for name, value in rows.items():
-            say(f"{style.dim(f'{name:<11}')} {one_line(value)}")
 
     def _others(self, text: str) -> list[str]:
         return [word.name for word in self._words()] if text.lstrip().startswith("/") else []
@@ -255,17 +262,6 @@ class Conversation:
     def _words(self) -> tuple[Word, ...]:
         """The words that users have written, looked up anew: they may be written meanwhile."""
         return words_at(working_directory(self.choices))
-
-    def _project(self) -> str:
-        return clean(str(place(working_directory(self.choices)).root))
-
-    def _todos(self) -> None:
-        todos = self.agent.session.state.conversation.todos if self.agent is not None else ()
-        marks = {"pending": "[ ]", "in_progress": "[~]", "completed": "[x]", "cancelled": "[-]"}
-        for todo in todos:
-            say(f"{marks[todo.status]} {one_line(todo.content)}")
-        if not todos:
-            say("The todo list is empty.")
 
     async def _resume(self, wanted: str) -> None:
         from rewake.cli.picking import pick_session_async
@@ -354,32 +350,38 @@ class Conversation:
             session.metadata(title=title)
         else:
             self.reporter.warn("The model found no title, so it is as it was.")
-        say(one_line(session.state.world.title))
+        self.reporter.note(one_line(session.state.world.title))
 
-    def _tag(self, said: str) -> None:
+    async def _label(self, command: Command) -> None:
+        match command.name:
+            case "title":
+                await self._title(command.argument)
+            case "tag":
+                tag(self._agent_or_note(), command.argument)
+            case _:
+                self._theme(command.argument)
+
+    def _theme(self, wanted: str) -> None:
+        from rewake.cli.prompt.keeping import keep_theme, theme_lines
+
+        if wanted:
+            said = keep_theme(wanted, place(working_directory(self.choices)))
+            self.front.wear(wanted)
+            self.reporter.note(said)
+        else:
+            for line in theme_lines(self.front.theme):
+                say(line)
+
+    def _agent_or_note(self) -> Agent | None:
         if self.agent is None:
             self.reporter.note(_NO_SESSION)
-            return
-        session = self.agent.session
-        words = said.split()
-        taken = {word[1:] for word in words if word.startswith("-")}
-        added = [word for word in words if not word.startswith("-")]
-        if words:
-            session.metadata(tags=changed_tags(session, added, taken) or None)
-        tags = tags_of(session.state.world.metadata.get("tags"))
-        say(one_line(" ".join(tags)) or "No tags.")
+        return self.agent
 
     def _diff(self, wanted: str) -> None:
         if self.agent is None:
             self.reporter.note("Nothing was changed yet.")
             return
         Branching(self.agent, self.reporter, self.stopper).diff(wanted)
-
-    def _memory(self) -> None:
-        from rewake.cli.recalled import print_memory
-
-        session = self.agent.session if self.agent is not None else None
-        print_memory(session.memory if session else "", session.messages if session else ())
 
     async def _compact(self) -> None:
         agent = self.agent
@@ -400,31 +402,3 @@ def _end_of(agent: Agent, stopper: Stopper) -> str:
     found = agent.session.resumed.terminal if agent.session.resumed is not None else None
     ended = agent.session.state.world.terminal or found
     return ended.reason if ended is not None else "interrupted"
-
-
-def _prompt_session(choices: AgentChoices) -> PromptSession[str]:
-    """Where prompts are typed, with the history of earlier ones."""
-    from prompt_toolkit import PromptSession
-    from prompt_toolkit.history import FileHistory
-    from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-
-    from rewake.cli.prompt_history import history_file
-
-    bindings = KeyBindings()
-
-    @bindings.add("enter")
-    def send(event: KeyPressEvent) -> None:
-        event.current_buffer.validate_and_handle()
-
-    @bindings.add("escape", "enter")
-    def begin_line(event: KeyPressEvent) -> None:
-        event.current_buffer.insert_text("\n")
-
-    path = history_file(place(working_directory(choices)).home) if choices.persist else None
-    return PromptSession(
-        "> ",
-        history=FileHistory(str(path)) if path is not None else None,
-        multiline=True,
-        key_bindings=bindings,
-        prompt_continuation="  ",
-    )

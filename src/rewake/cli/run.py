@@ -14,16 +14,17 @@ from typing import Final
 from rewake.agent.loop import RunResult
 from rewake.cli.asking import asker_for
 from rewake.cli.jsonout import event_object, print_json
-from rewake.cli.opening import Agent, open_agent, taken_up
+from rewake.cli.opening import Agent, open_agent, taken_up, working_directory
 from rewake.cli.options import AgentChoices, OutputFormat
-from rewake.cli.prompting import full_prompt
+from rewake.cli.prompt.keeping import keeper_at
+from rewake.cli.prompting import STDIN, full_prompt
 from rewake.cli.reporting import JsonReporter, TextReporter
 from rewake.cli.results import result_object
 from rewake.cli.resumed import sentences
-from rewake.cli.running import exit_code, run_prompt
+from rewake.cli.running import Content, exit_code, run_prompt
 from rewake.cli.settled import ask_for_trust
 from rewake.cli.signals import Stopper
-from rewake.errors import ExitCode, RewakeError, UncertainError
+from rewake.errors import ExitCode, RewakeError, UncertainError, UsageError
 from rewake.model.events import Event, ToolLifecycle
 from rewake.session.core import ResumeState
 
@@ -57,10 +58,13 @@ def run_once(argument: str, choices: AgentChoices, output: OutputFormat) -> int:
     prompt = full_prompt(argument, may_be_empty=choices.resume is not None)
     choices, where = taken_up(choices)
     ask_for_trust(choices)
-    return asyncio.run(_run(prompt, choices, output, where))
+    typed = "" if argument == STDIN else argument
+    return asyncio.run(_run(prompt, typed, choices, output, where))
 
 
-async def _run(prompt: str | None, choices: AgentChoices, output: OutputFormat, where: str) -> int:
+async def _run(
+    prompt: str | None, typed: str, choices: AgentChoices, output: OutputFormat, where: str
+) -> int:
     stopper = Stopper()
     stopper.install()
     reporter = _reporter(output)
@@ -68,7 +72,8 @@ async def _run(prompt: str | None, choices: AgentChoices, output: OutputFormat, 
     if where:
         reporter.note(where)
     try:
-        agent = open_agent(choices, reporter, ask=asker_for(reporter, stopper), on_recorded=watcher)
+        ask = asker_for(reporter, stopper, keeper_at(working_directory(choices)))
+        agent = open_agent(choices, reporter, ask=ask, on_recorded=watcher)
     except UncertainError:
         _tell_uncertain(choices, reporter)
         raise
@@ -81,12 +86,25 @@ async def _run(prompt: str | None, choices: AgentChoices, output: OutputFormat, 
     elif choices.fork:
         reporter.note(f"Forked {choices.resume} into {agent.session.session_id}.")
     try:
-        result = await run_prompt(agent, prompt, stopper)
+        result = await _answered(agent, prompt, typed, stopper)
     finally:
         closing = await _closed(agent)
     if closing is not None and result.error is None:
         result = RunResult("storage_error", result.response, result.usage, result.steps, closing)
     return _finish(agent, result, watcher, reporter, output)
+
+
+async def _answered(agent: Agent, prompt: str | None, typed: str, stopper: Stopper) -> RunResult:
+    """Run the prompt, with the files that are named in what was typed of it."""
+    content: Content | None = prompt
+    if prompt is not None and "@" in typed:
+        from rewake.cli.prompt.mentions import with_mentions
+
+        try:
+            content = await with_mentions(agent, prompt, typed)
+        except UsageError as error:
+            return agent.loop.result("error", agent.session.state.world.usage, error)
+    return await run_prompt(agent, content, stopper)
 
 
 async def _closed(agent: Agent) -> RewakeError | None:
@@ -113,7 +131,6 @@ def tell_resumed(state: ResumeState, reporter: TextReporter) -> None:
 
 
 def _tell_uncertain(choices: AgentChoices, reporter: TextReporter) -> None:
-    from rewake.cli.opening import working_directory
     from rewake.compose.sessions import resume
 
     if choices.resume is not None:

@@ -6,7 +6,7 @@ calls are settled, unless nothing can be recorded any more, which the result the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from rewake.agent.loop import Reason, RunResult
@@ -14,10 +14,11 @@ from rewake.cli.expanding import as_typed
 from rewake.cli.opening import Agent
 from rewake.cli.signals import Stopper
 from rewake.errors import ExitCode, RewakeError, StorageError
-from rewake.model.content import Usage
+from rewake.model.content import ContentBlock, Usage
 from rewake.state.view import ViewMessage, view
 
 _GO_ON: Final = "Go on."
+Content = str | Sequence[ContentBlock]
 _EXIT_CODES: Final[Mapping[Reason, ExitCode]] = {
     "done": ExitCode.DONE,
     "max_steps": ExitCode.LIMIT,
@@ -35,7 +36,7 @@ class StoppedError(RewakeError):
     """A signal came while the user was being asked; the call that waited was not executed."""
 
 
-async def run_prompt(agent: Agent, prompt: str | None, stopper: Stopper) -> RunResult:
+async def run_prompt(agent: Agent, prompt: Content | None, stopper: Stopper) -> RunResult:
     """Answer `prompt` (None: go on with what is there) and record how it ended."""
     try:
         return await _run_and_record(agent, prompt, stopper)
@@ -43,7 +44,7 @@ async def run_prompt(agent: Agent, prompt: str | None, stopper: Stopper) -> RunR
         return RunResult("storage_error", "", Usage(), agent.loop.steps, error)
 
 
-async def _run_and_record(agent: Agent, prompt: str | None, stopper: Stopper) -> RunResult:
+async def _run_and_record(agent: Agent, prompt: Content | None, stopper: Stopper) -> RunResult:
     before = agent.session.state.world.usage
     try:
         result = await stopper.run(lambda: _answered(agent, prompt))
@@ -57,7 +58,7 @@ async def _run_and_record(agent: Agent, prompt: str | None, stopper: Stopper) ->
     return agent.loop.result(stopper.reason or "interrupted", before)
 
 
-async def _answered(agent: Agent, prompt: str | None) -> RunResult | None:
+async def _answered(agent: Agent, prompt: Content | None) -> RunResult | None:
     # A look only: calls that sub-agents go on with must not be answered for them.
     if prompt is None and _ends_with_answer(view(agent.session.state.conversation)):
         # A request must not end with the model's own words: most providers refuse it.

@@ -34,6 +34,8 @@ class Stopper:
     def __init__(self) -> None:
         self.reason: StopReason | None = None
         self._scope: anyio.CancelScope | None = None
+        # Hears of a second Ctrl-C while the first one is at work; the third then ends the process.
+        self.on_second: Callable[[], None] | None = None
         self._listeners: list[Callable[[], None]] = []
         self._loop = asyncio.get_running_loop()
 
@@ -59,7 +61,12 @@ class Stopper:
     def _die_at_the_next(self) -> None:
         # Not through the loop: it may be busy for seconds waiting for a command to die.
         self._loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, self._second if self.on_second is not None else _die)
+
+    def _second(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002  # the shape of a handler
         signal.signal(signal.SIGINT, _die)
+        if self.on_second is not None:
+            self.on_second()
 
     def forget(self) -> None:
         """Go on after a Ctrl-C, as an interactive session does."""

@@ -25,6 +25,7 @@ Name = Literal[
     "memory",
     "instructions",
     "skills",
+    "theme",
     "help",
     "quit",
 ]
@@ -49,11 +50,24 @@ HELP: Final = """\
 /memory             what session memory says, and which notes were recalled and why
 /instructions       which AGENTS.md and CLAUDE.md apply here
 /skills             the skills, and the commands written in Markdown
+/theme [NAME]       the colours: ansi, dark, light or none
 /help               this
 /quit               leave (or Ctrl-D)
 
-Enter sends, Esc Enter begins a new line, pasted text may have many lines.
-Ctrl-C interrupts the answer and keeps what was done."""
+Enter sends; Alt-Enter, Esc Enter or a backslash before Enter begins a new line; Ctrl-G opens your
+editor. @path gives the model a file, a directory or an image. While the agent works, what you send
+waits for its next step; Up takes it back. Esc or Ctrl-C interrupts and keeps what was done; Esc Esc
+at an empty prompt lets you edit an earlier one. Shift-Tab changes the permission mode."""
+
+
+def descriptions() -> dict[str, str]:
+    """Each command and what it does, for completion."""
+    found: dict[str, str] = {}
+    for line in HELP.partition("\n\n")[0].split("\n"):
+        name, _, about = line[1:20].partition(" ")
+        if line.startswith("/"):
+            found[name] = line[20:].strip() or about.strip()
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,14 +78,20 @@ class Command:
     argument: str = ""
 
 
+def is_command(text: str) -> bool:
+    """Whether a prompt is meant as a command, known or not."""
+    word = text.strip().partition(" ")[0]
+    return word.startswith("/") and "/" not in word[1:] and "\n" not in text.strip()
+
+
 def parse(text: str, others: Collection[str] = ()) -> Command | None:
     """The command in `text`; None when it is a prompt, such as one that begins with one of `others`.
 
     A path at the beginning of a prompt is no command. Raises UsageError for an unknown command.
     """
-    word, _, argument = text.strip().partition(" ")
-    if not word.startswith("/") or "/" in word[1:] or "\n" in text.strip():
+    if not is_command(text):
         return None
+    word, _, argument = text.strip().partition(" ")
     name = _NAMES.get(word[1:])
     if name is None:
         if word[1:] in others:

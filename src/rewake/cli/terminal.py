@@ -6,6 +6,7 @@ the terminal with control sequences or characters that change the direction of w
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -22,6 +23,8 @@ from rewake.screentext import width as width  # noqa: PLC0414
 _UNFINISHED: Final = re.compile(
     r"(?:\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?|[ -/]*)|\x9b[0-?]*[ -/]*|\r)\Z"
 )
+# A pipe without a reader, a terminal that was closed.
+GONE: Final = frozenset({errno.EPIPE, errno.EIO})
 _HELD_CHARS_MAX: Final = 4096  # a sequence longer than this is none; don't hold a stream up for it
 
 
@@ -104,16 +107,21 @@ def let_readers_leave() -> None:
 
 
 def say(text: str = "", *, stream: TextIO | None = None, end: str = "\n") -> None:
-    """Print and flush; `text` must be clean. A reader that has gone away is no error."""
+    """Print and flush; `text` must be clean. A reader that has gone away is no error.
+
+    Neither is a terminal that was closed.
+    """
     out = sys.stdout if stream is None else stream
     try:
         out.write(text + end)
         out.flush()
-    except BrokenPipeError:
-        _silence(out)
+    except OSError as error:
+        if error.errno not in GONE:
+            raise
+        silence(out)
 
 
-def _silence(stream: TextIO) -> None:
+def silence(stream: TextIO) -> None:
     """Nobody reads this stream any more: let what is still written to it go nowhere."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())

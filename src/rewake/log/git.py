@@ -166,6 +166,18 @@ def _has_entry(index: bytes, name: bytes) -> bool:
     return False
 
 
+def listed_files(root: Path) -> list[str] | None:
+    """The files below `root`, relative to it, that git has or would take; None where it can't tell."""
+    if _git_directory(root) is None and not any(
+        (above / ".git").exists() for above in root.parents
+    ):
+        return None
+    listed = _output(root, "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    if not listed:
+        return None
+    return list(dict.fromkeys(os.fsdecode(name) for name in listed.split(b"\0") if name))
+
+
 def environment() -> dict[str, str]:
     """What git is started with: this process's variables without those that would point it elsewhere."""
     return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
@@ -173,6 +185,11 @@ def environment() -> dict[str, str]:
 
 def _git(root: Path, *arguments: str) -> str | None:
     """What git prints, empty where it fails or takes too long; None where there is no git."""
+    printed = _output(root, *arguments)
+    return printed.decode("ascii", "replace") if printed is not None else None
+
+
+def _output(root: Path, *arguments: str) -> bytes | None:
     import subprocess
 
     environ = environment()
@@ -188,10 +205,10 @@ def _git(root: Path, *arguments: str) -> str | None:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return ""
+        return b""
     except OSError:
         return None
-    return ended.stdout.decode("ascii", "replace") if ended.returncode == 0 else ""
+    return ended.stdout if ended.returncode == 0 else b""
 
 
 def _git_directory(root: Path) -> Path | None:

@@ -6,7 +6,6 @@ this version doesn't know stays in its message as an `Opaque` with its bytes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -116,13 +115,3 @@ def plain_text(blocks: tuple[ContentBlock, ...] | tuple[ResultBlock, ...]) -> st
     if len(blocks) == 1 and type(blocks[0]) is Text:
         return blocks[0].text  # nearly always, and this runs for every event
     return "\n".join([block.text for block in blocks if isinstance(block, Text)])
-
-
-ATTACHED = "[rewake] Attached: "
-"""What a text block begins with that holds a file or a listing which the user named in a prompt."""
-
-
-def typed_text(blocks: Sequence[ContentBlock]) -> str:
-    """What a person typed of a prompt: its text without what is attached to it."""
-    texts = [block.text for block in blocks if isinstance(block, Text)]
-    return "\n".join(text for text in texts if not text.startswith(ATTACHED))

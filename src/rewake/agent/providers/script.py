@@ -40,6 +40,8 @@ class ScriptModel:
         if taken.delay_ms:
             await asyncio.sleep(taken.delay_ms / 1000)
         for start in range(0, len(taken.text), _PIECE_CHARS):
+            if start and taken.piece_delay_ms:
+                await asyncio.sleep(taken.piece_delay_ms / 1000)
             on_text(taken.text[start : start + _PIECE_CHARS])
         return Reply(tuple(_blocks(taken)), taken.stop(), taken.usage, self.name)
 
