@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from rewake.agent.ports import Prepared
+from rewake.agent.subagents import AgentProgress
 from rewake.cli.terminal import Style, clean, diff_lines, fit, one_line
 from rewake.model.events import FileChangeIntent, Outcome, ShellIntent
 
@@ -76,6 +77,40 @@ def ended(
         output = output if last.startswith("Exit code") else text  # the code was said above
         return lines + _said(output, _OUTPUT_LINES_MAX, columns, style, style.dim)
     return lines
+
+
+def agent_at_work(progress: AgentProgress, took: str, columns: int, style: Style) -> str:
+    """`◌ explorer: Find the tests · Grep def test · 3 s`."""
+    doing = progress.doing if progress.status == "running" else "waiting for its turn"
+    said = f"{'  ' * progress.depth}◌ {_agent_name(progress)}"
+    facts = " · ".join(part for part in (one_line(doing), took) if part)
+    room = max(columns - 2, 8)
+    return style.dim(_indented(f"{said} · {facts}", room))
+
+
+def agent_ended(
+    progress: AgentProgress, elapsed_s: float | None, columns: int, style: Style
+) -> str:
+    """The line that stays of a sub-agent."""
+    facts = [
+        str(progress.status),
+        f"{progress.steps} step{'s' * (progress.steps != 1)}",
+        f"{progress.calls} call{'s' * (progress.calls != 1)}",
+        *([seconds(elapsed_s)] if elapsed_s is not None else []),
+    ]
+    name = f"{'  ' * progress.depth}◉ {_agent_name(progress)}"
+    return style.dim(_indented(f"{name} · {' · '.join(facts)}", max(columns - 2, 8)))
+
+
+def _agent_name(progress: AgentProgress) -> str:
+    return f"{one_line(progress.agent_type)}: {one_line(progress.task)}"
+
+
+def _indented(line: str, columns: int) -> str:
+    """A line cut to its room, its indentation kept."""
+    bare = line.lstrip(" ")
+    indent = min(len(line) - len(bare), columns // 2)
+    return " " * indent + fit(bare, columns - indent)
 
 
 def _facts(

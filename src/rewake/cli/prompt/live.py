@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rewake.agent.ports import Prepared, Reply
+from rewake.agent.subagents import AgentProgress
 from rewake.cli.prompt import calls
 from rewake.cli.prompt.themes import Theme
 from rewake.cli.reporting import TextReporter
@@ -31,12 +32,19 @@ _REST: Final = 3.0
 _OUTPUT_FROM_S: Final = 1.0
 _OUTPUT_BYTES: Final = 2048
 _OUTPUT_LINES: Final = 2
+_AT_WORK: Final = frozenset({"waiting", "running"})
 
 
 @dataclass(slots=True)
 class _Call:
     tool_name: str
     prepared: Prepared
+    since_s: float
+
+
+@dataclass(slots=True)
+class _AgentLine:
+    progress: AgentProgress
     since_s: float
 
 
@@ -67,6 +75,7 @@ class LiveReporter(TextReporter):
     _painter: Painter | None = None
     _answer: _Answer | None = None
     _calls: list[_Call] = field(default_factory=list)
+    _agents: dict[str, _AgentLine] = field(default_factory=dict)
     _waiting_since_s: float | None = None
     _since_s: float = 0.0
     # What stands above: a blank line separates different kinds of things.
@@ -135,6 +144,17 @@ class LiveReporter(TextReporter):
         self._put("call", "\n".join(lines))
         self._changed()
 
+    def on_agent(self, progress: AgentProgress) -> None:
+        """A line for each sub-agent while it is at work, and one that stays when it has ended."""
+        known = self._agents.pop(progress.agent_id, None)
+        if progress.status in _AT_WORK:
+            since_s = known.since_s if known is not None else time.monotonic()
+            self._agents[progress.agent_id] = _AgentLine(progress, since_s)
+        else:
+            elapsed_s = time.monotonic() - known.since_s if known is not None else None
+            self._put("call", calls.agent_ended(progress, elapsed_s, self.columns(), self.style))
+        self._changed()
+
     # --- what others say -----------------------------------------------------------------
 
     def note(self, text: str) -> None:
@@ -179,6 +199,7 @@ class LiveReporter(TextReporter):
         self.is_working = False
         self._waiting_since_s = None
         self._calls.clear()
+        self._agents.clear()
         self._changed()
 
     # --- drawing -------------------------------------------------------------------------
@@ -206,6 +227,9 @@ class LiveReporter(TextReporter):
                 lines += [
                     f"  {self.style.dim('│ ' + line)}" for line in self._output(call, columns)
                 ]
+        for agent in self._agents.values():
+            took = calls.seconds(now - agent.since_s)
+            lines.append(calls.agent_at_work(agent.progress, took, columns, self.style))
         what = "waiting for the model" if self._waiting_since_s is not None else "working"
         took = calls.seconds(now - (self._waiting_since_s or self._since_s))
         lines.append(self.style.dim(fit(f"{mark} {what} {took} · Esc interrupts", columns - 1)))
