@@ -21,6 +21,7 @@ from rewake.version import VERSION as __version__  # noqa: N811  # the name tool
 if TYPE_CHECKING:
     from rewake.catalogue.search import SearchHit, SearchResult
     from rewake.compose.archives import delete, export, gc, import_, restore, stats, trash
+    from rewake.compose.commands import ShellCommand, shell_commands, stop_shell_command
     from rewake.compose.files import (
         file_changes,
         plan_rewind,
@@ -101,6 +102,7 @@ _HOMES = {
     ),
     "rewake.compose.place": ("NEWEST",),
     "rewake.compose.reports": ("Reported", "report"),
+    "rewake.compose.commands": ("ShellCommand", "shell_commands", "stop_shell_command"),
     "rewake.compose.sessions": ("open_session", "resolve", "resume", "sessions"),
     "rewake.compose.telemetry": ("send_recorded",),
     "rewake.errors": (
@@ -190,6 +192,7 @@ __all__ = [
     "SessionBusyError",
     "SessionNotFoundError",
     "Settlement",
+    "ShellCommand",
     "ShellIntent",
     "StorageError",
     "TelemetryError",
@@ -228,7 +231,9 @@ __all__ = [
     "search_notes",
     "send_recorded",
     "sessions",
+    "shell_commands",
     "stats",
+    "stop_shell_command",
     "track_files",
     "trash",
     "undo_files_rewind",

@@ -24,6 +24,7 @@ class ExitCode(IntEnum):
     UNCERTAIN = 8
     SETTINGS = 9
     LIMIT = 10
+    UNFINISHED = 11
     HANGUP = 129
     INTERRUPTED = 130
     TERMINATED = 143

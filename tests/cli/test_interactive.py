@@ -145,7 +145,7 @@ def test_a_prompt_may_have_several_lines(shell: Shell) -> None:
 
 
 def test_commands_at_the_prompt(shell: Shell) -> None:
-    todos = call("TodoWrite", todos=[{"content": "Paint it", "status": "in_progress"}])
+    todos = call("TodoWrite", todos=[{"content": "Paint it", "status": "completed"}])
     model = shell.script(turn("", todos), turn("Noted."), turn("A SUMMARY"), turn("Later."))
     shell.run("-p", "an older one", "--model", model, "--session-id", "older")
     with Terminal(shell, "--model", model) as terminal:
@@ -157,7 +157,7 @@ def test_commands_at_the_prompt(shell: Shell) -> None:
         terminal.type("plan" + ENTER)
         terminal.expect("Noted.")
         for command, answer in (
-            ("/todos", "[~] Paint it"),
+            ("/todos", "[x] Paint it"),
             ("/status", "transcript"),
             ("/sessions", "an older one"),
             ("/compact", "was compacted"),

@@ -30,7 +30,7 @@ from rewake.agent.ports import (
 )
 from rewake.agent.turns import Turns
 from rewake.errors import StorageError
-from rewake.model.content import JsonObject, ToolCall, plain_text
+from rewake.model.content import JsonObject, Text, ToolCall, plain_text
 from rewake.model.events import Outcome
 from rewake.resume.evidence import Settlement
 from rewake.session.action import Action
@@ -111,6 +111,28 @@ class Executor:
         await _side_by_side([partial(self._finish, action, work, None) for action, work in pairs])
         self._running.clear()
 
+    async def run_unasked(self, tool: Tool, arguments: JsonObject, ruling: Ruling) -> ToolOutput:
+        """Run a call that no message asked for; it ends like any other, whatever cuts it short.
+
+        `ruling` is what a guard would say of it. A call that was refused is an error whose outcome
+        has `denied` in its details. Raises StorageError.
+        """
+        action = self.session.action(tool.spec.name, arguments=arguments)
+        action.request()
+        self._running.append(action)
+        try:
+            prepared = await self._prepared(action, tool, arguments, ruling)
+            if not isinstance(prepared, Prepared):
+                return prepared
+            return await self._perform(action, tool, prepared)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self.settle_open)
+            raise
+        finally:
+            if action in self._running:
+                self._running.remove(action)
+
     def settle_open(self) -> list[Settlement]:
         """Settle by evidence every call that was cut short; none of them may still be running.
 
@@ -135,30 +157,30 @@ class Executor:
             self._refuse(action, "The arguments were no JSON object. Call the tool again with one.")
             return
         prepared = await self._prepared(action, tool, call.arguments)
-        if prepared is not None:
+        if isinstance(prepared, Prepared):
             await self._perform(action, tool, prepared)
 
-    async def _prepared(self, action: Action, tool: Tool, arguments: JsonObject) -> Prepared | None:
+    async def _prepared(
+        self, action: Action, tool: Tool, arguments: JsonObject, ruling: Ruling | None = None
+    ) -> Prepared | ToolOutput:
+        """What may be done, or what was recorded of the call instead."""
         try:
             prepared = await anyio.to_thread.run_sync(
                 tool.prepare, action.call_id, arguments, self.context
             )
         except ToolInputError as error:
-            self._refuse(action, str(error))
-            return None
+            return self._refuse(action, str(error))
         except StorageError:
             raise
         except Exception as error:  # noqa: BLE001  # a tool is foreign code, and it has done nothing yet
             said = f"{type(error).__name__}: {error}"
-            self._refuse(action, f"This call was not executed: it could not be prepared ({said}).")
-            return None
+            why = f"This call was not executed: it could not be prepared ({said})."
+            return self._refuse(action, why)
         prepared = replace(prepared, call_id=action.call_id, arguments=arguments)
-        ruling: Ruling | None = None
         for guard in self.guards:
             word = await guard.before(tool, prepared)
             if isinstance(word, str):
-                self._refuse(action, word, prepared)
-                return None
+                return self._refuse(action, word, prepared)
             if word is not None and (ruling is None or word.decision == "ask"):
                 ruling = word
         # Whoever cancels must not wait for an answer that the user may never give.
@@ -168,16 +190,15 @@ class Executor:
         )
         self._note_time("permission", action, "waited_ms", began_ns)
         if isinstance(decision, Denied):
-            self._refuse(action, decision.reason, prepared)
-            return None
+            return self._refuse(action, decision.reason, prepared)
         return prepared
 
-    async def _perform(self, action: Action, tool: Tool, prepared: Prepared) -> None:
+    async def _perform(self, action: Action, tool: Tool, prepared: Prepared) -> ToolOutput:
         async with self.turns.held(prepared.serial_keys):
             action.intent = prepared.intent
             await anyio.to_thread.run_sync(action.start)
             self.observer.on_call(action.tool_name, prepared)
-            await self._finish(action, partial(self._used, action, tool, prepared), prepared)
+            return await self._finish(action, partial(self._used, action, tool, prepared), prepared)
 
     async def _used(self, action: Action, tool: Tool, prepared: Prepared) -> ToolOutput:
         began_ns = self.monotonic_ns()
@@ -187,7 +208,9 @@ class Executor:
             output = await guard.after(tool, prepared, output)
         return output
 
-    async def _finish(self, action: Action, work: Work, prepared: Prepared | None) -> None:
+    async def _finish(
+        self, action: Action, work: Work, prepared: Prepared | None
+    ) -> ToolOutput:
         """Do the work of a call that has started, and record how it ended."""
         try:
             output = await work()
@@ -201,7 +224,7 @@ class Executor:
                 settlement = await anyio.to_thread.run_sync(action.settle, error)
             said = plain_text(settlement.result.content)
             self._tell(action, said, is_error=True, prepared=prepared)
-            return
+            return ToolOutput(settlement.result.content, is_error=True, outcome=settlement.outcome)
         self._tell(
             action,
             plain_text(output.content),
@@ -209,6 +232,7 @@ class Executor:
             prepared=prepared,
             outcome=output.outcome,
         )
+        return output
 
     def _record(self, action: Action, prepared: Prepared | None, output: ToolOutput) -> None:
         summary = {"summary": prepared.summary} if prepared is not None else {}
@@ -226,11 +250,14 @@ class Executor:
             call["agent_id"] = self.session.agent_id
         self.session.trace.note(kind, call)
 
-    def _refuse(self, action: Action, text: str, denied: Prepared | None = None) -> None:
+    def _refuse(self, action: Action, text: str, denied: Prepared | None = None) -> ToolOutput:
         """Record that it was not executed; `denied` is what was prepared and not permitted."""
-        details = {"denied": True, "summary": denied.summary} if denied is not None else {}
+        details: JsonObject = {}
+        if denied is not None:
+            details = {"denied": True, "summary": denied.summary}
         action.fail(text, outcome=Outcome(details=details))
         self._tell(action, text, is_error=True, prepared=denied)
+        return ToolOutput((Text(text),), is_error=True, outcome=Outcome(details=details))
 
     def _tell(
         self,
@@ -246,14 +273,14 @@ class Executor:
         )
 
 
-async def _side_by_side(works: Sequence[Callable[[], Awaitable[None]]]) -> None:
+async def _side_by_side(works: Sequence[Callable[[], Awaitable[object]]]) -> None:
     if len(works) == 1:
         await works[0]()
         return
     # An error of one call must come out as itself, not as a group.
     errors: list[Exception] = []
 
-    async def guarded(work: Callable[[], Awaitable[None]]) -> None:
+    async def guarded(work: Callable[[], Awaitable[object]]) -> None:
         try:
             await work()
         except Exception as error:  # noqa: BLE001  # raised below, once the others have ended

@@ -39,6 +39,20 @@ def _path(values: Values) -> int:
     return show_path(_session(values), values.path("cwd"), as_json=values.flag("json"))
 
 
+def _commands(values: Values) -> int:
+    from rewake.cli.commands import only_one, show_commands, show_output, stop_command
+
+    session = values.text("session") or _NEWEST
+    cwd, as_json = values.path("cwd"), values.flag("json")
+    output, stop = values.text("output"), values.text("stop")
+    only_one(output, stop)
+    if output is not None:
+        return show_output(session, output, cwd, as_json=as_json)
+    if stop is not None:
+        return stop_command(session, stop, cwd, as_json=as_json)
+    return show_commands(session, cwd, as_json=as_json)
+
+
 def _trace(values: Values) -> int:
     from rewake.cli.trace import send_trace, show_trace
 
@@ -438,6 +452,7 @@ _COMMANDS: Final[dict[str, Callable[[Values], int]]] = {
     "": _root,
     "sessions": _sessions,
     "path": _path,
+    "commands": _commands,
     "trace": _trace,
     "show": _show,
     "rewind": _rewind,

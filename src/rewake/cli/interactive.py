@@ -10,9 +10,10 @@ import asyncio
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Final
 
 from rewake.cli.branching import Branching
+from rewake.cli.checking import verify
 from rewake.cli.expanding import Word, words_at
 from rewake.cli.failing import for_command_line
 from rewake.cli.looking import show, tag
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 _COMPLETED_SESSIONS: Final = 50
 _NO_SESSION: Final = "No session yet: it begins with your first prompt."
 _WELCOME: Final = "Enter sends, Esc Enter begins a line, Ctrl-C interrupts, Ctrl-D quits, /help"
-_ASKS_THE_MODEL: Final = frozenset({"compact", "title"})
+_ASKS_THE_MODEL: Final = frozenset({"compact", "title", "verify"})
 
 
 def require_terminal() -> None:
@@ -201,6 +202,8 @@ class Conversation:
             self.reporter.warn(f"Error: {result.error}")
         elif result.reason != "done":
             self.reporter.warn(f"Stopped: {result.reason.replace('_', ' ')}.")
+        for missing in result.unfinished:
+            self.reporter.warn(missing)
         return None
 
     def agent_now(self) -> Agent:
@@ -240,8 +243,8 @@ class Conversation:
                 return ExitCode.DONE
             case "resume":
                 await self._resume(command.argument)
-            case "compact":
-                await self._compact()
+            case "compact" | "verify":
+                await self._work(command)
             case "rewind" | "undo" | "tree" | "branch":
                 await self._go_elsewhere(command)
             case "diff":
@@ -250,10 +253,8 @@ class Conversation:
                 await self._fork()
             case "title" | "tag" | "theme":
                 await self._label(command)
-            case "help" | "status" | "todos" | "sessions" | "memory" | "skills" | "instructions":
-                show(command.name, self.agent, self.choices)
             case _:
-                assert_never(command.name)
+                show(command.name, self.agent, self.choices)
         return None
 
     def _others(self, text: str) -> list[str]:
@@ -382,6 +383,12 @@ class Conversation:
             self.reporter.note("Nothing was changed yet.")
             return
         Branching(self.agent, self.reporter, self.stopper).diff(wanted)
+
+    async def _work(self, command: Command) -> None:
+        if command.name == "verify":
+            self._has_open_end |= await verify(self.agent_now(), self.reporter, self.stopper)
+        else:
+            await self._compact()
 
     async def _compact(self) -> None:
         agent = self.agent

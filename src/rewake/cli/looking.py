@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
+from rewake.cli.checking import commands
 from rewake.cli.expanding import help_lines, words_at
 from rewake.cli.opening import Agent, working_directory
 from rewake.cli.options import AgentChoices
@@ -32,11 +33,18 @@ def show(name: Name, agent: Agent | None, choices: AgentChoices) -> None:
             _status(agent, choices)
         case "todos":
             _todos(agent)
+        case "commands":
+            commands(agent)
         case "memory":
             say(
                 clean(agent.session.memory if agent is not None else "")
                 or "Session memory is empty."
             )
+        case "instructions":
+            from rewake.cli.instructions import print_instructions
+            from rewake.compose.memory import instructions
+
+            print_instructions(instructions(None, working_directory(choices)))
         case "skills":
             from rewake.cli.skills import print_skills
 

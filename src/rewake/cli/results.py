@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rewake.agent.loop import RunResult
+from rewake.cli.commands import command_object
 from rewake.cli.jsonout import error_object
 from rewake.cli.opening import Agent
 from rewake.cli.resumed import action_object, damage_object
 from rewake.cli.running import exit_code, status
+from rewake.compose.commands import running_in
 from rewake.errors import RewakeError, SessionBusyError, UncertainError
 from rewake.model.content import JsonObject, Usage
 from rewake.model.events import Event, ToolLifecycle
@@ -35,6 +37,8 @@ def result_object(agent: Agent, result: RunResult, cut_short: Sequence[Event]) -
         **found,
         "project": str(session.root),
         "transcript": str(session.transcript) if session.transcript is not None else None,
+        "unfinished": list(result.unfinished),
+        "running_commands": [command_object(command) for command in running_in(session)],
         "error": error_object(result.error) if result.error is not None else None,
     }
 
@@ -69,6 +73,8 @@ def failed_run(error: RewakeError) -> JsonObject:
         **_found_nothing(),
         "project": None,
         "transcript": None,
+        "unfinished": [],
+        "running_commands": [],
         "error": error_object(error),
     }
 

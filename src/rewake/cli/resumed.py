@@ -45,6 +45,7 @@ _ENDS: Final = {
     "hangup": "lost its terminal (SIGHUP)",
     "max_steps": "stopped at its limit of steps",
     "max_cost": "stopped at its limit of cost",
+    "unfinished": "ended with something unfinished",
     "model_error": "stopped at an error of the model",
 }
 

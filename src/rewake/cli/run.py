@@ -13,6 +13,7 @@ from typing import Final
 
 from rewake.agent.loop import RunResult
 from rewake.cli.asking import asker_for
+from rewake.cli.commands import sentence_of_running
 from rewake.cli.jsonout import event_object, print_json
 from rewake.cli.opening import Agent, open_agent, taken_up, working_directory
 from rewake.cli.options import AgentChoices, OutputFormat
@@ -145,7 +146,7 @@ def _finish(
     output: OutputFormat,
 ) -> int:
     code = exit_code(result)
-    if result.response and code is ExitCode.DONE:
+    if result.response and code in {ExitCode.DONE, ExitCode.UNFINISHED}:
         reporter.answer(result.response)
     if output != "text":
         kind = {"type": "result"} if output == "stream-json" else {}
@@ -159,5 +160,10 @@ def _tell_end(agent: Agent, result: RunResult, reporter: TextReporter) -> None:
         reporter.warn(f"Error: {result.error}")
     elif result.reason in _REASONS:
         reporter.warn(_REASONS[result.reason])
+    for missing in result.unfinished:
+        reporter.warn(f"NOT finished: {missing}")
+    running = sentence_of_running(agent.session)
+    if running:
+        reporter.warn(running)
     if agent.session.transcript is not None:
         reporter.note(f"Session {agent.session.session_id}")

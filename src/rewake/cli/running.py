@@ -23,6 +23,7 @@ _EXIT_CODES: Final[Mapping[Reason, ExitCode]] = {
     "done": ExitCode.DONE,
     "max_steps": ExitCode.LIMIT,
     "max_cost": ExitCode.LIMIT,
+    "unfinished": ExitCode.UNFINISHED,
     "model_error": ExitCode.MODEL,
     "storage_error": ExitCode.STORAGE,
     "interrupted": ExitCode.INTERRUPTED,
@@ -94,6 +95,8 @@ def status(result: RunResult) -> str:
         return "done"
     if code is ExitCode.LIMIT:
         return "limit"
+    if code is ExitCode.UNFINISHED:
+        return "unfinished"
     if result.reason in {"interrupted", "terminated", "hangup"}:
         return "interrupted"
     return "error"

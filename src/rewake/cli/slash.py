@@ -22,6 +22,8 @@ Name = Literal[
     "tag",
     "compact",
     "todos",
+    "commands",
+    "verify",
     "memory",
     "instructions",
     "skills",
@@ -47,6 +49,8 @@ HELP: Final = """\
 /tag [TAG…]         tag this session, or say its tags; -TAG takes one away
 /compact            replace older messages by a summary of them
 /todos              the agent's todo list
+/commands           what runs in the background
+/verify             run the check command of the settings
 /memory             what session memory says, and which notes were recalled and why
 /instructions       which AGENTS.md and CLAUDE.md apply here
 /skills             the skills, and the commands written in Markdown

@@ -123,6 +123,7 @@ Examples:
 Exit status:
   0 done         1 failed     2 usage      3 busy      4 not found   5 storage
   6 damaged      7 model      8 uncertain  9 settings  10 limit
+  11 unfinished: a check fails, or todos are open
   129 SIGHUP     130 Ctrl-C   143 SIGTERM
 """,
     options=(
@@ -278,6 +279,27 @@ Examples:
 """,
     options=(Option("json", ("--json",), "flag", "One object."), _CWD),
     argument=_SESSION,
+)
+
+SHELL_COMMANDS: Final = Command(
+    name="commands",
+    help="List what a session runs in the background; read its output, end it.",
+    examples="""
+Examples:
+  rewake commands
+  rewake commands 0199b2c4 --json
+  rewake commands newest --output 4d1c88f2
+  rewake commands newest --stop 4d1c88f2
+""",
+    options=(
+        Option("output", ("--output",), "text", "What this command has written.", "COMMAND"),
+        Option("stop", ("--stop",), "text", "End this command and all it started.", "COMMAND"),
+        Option("json", ("--json",), "flag", "An array of objects, or one object."),
+        _CWD,
+    ),
+    argument=Option(
+        "session", (), "text", "Id, beginning of an id, or title; the newest by default.", "ID"
+    ),
 )
 
 TRACE: Final = Command(
@@ -823,6 +845,7 @@ COMMANDS: Final = {
     for command in (
         SESSIONS,
         PATH,
+        SHELL_COMMANDS,
         TRACE,
         SHOW,
         REWIND,

@@ -13,9 +13,10 @@ import anyio
 from rewake.agent.agent_types import BUILT_IN
 from rewake.agent.background import BackgroundNews
 from rewake.agent.execute import CallObserver, Executor
-from rewake.agent.loop import Limits, Loop, Observer
+from rewake.agent.gate import TodoGate, VerifyGate
+from rewake.agent.loop import HELD_BACK_MAX, Limits, Loop, Observer
 from rewake.agent.permissions import Ask, PermissionMode, Permissions
-from rewake.agent.ports import Model, Tool, ToolContext
+from rewake.agent.ports import Gate, Model, Tool, ToolContext
 from rewake.agent.prompt import system_prompt
 from rewake.agent.subagents import (
     DEPTH_MAX,
@@ -132,7 +133,8 @@ def build_agent(
             *added.attendants,
         ),
         briefing=remembers.briefing.before_prompt,
-        gates=added.gates,
+        gates=(*_gates(session, executor, settings), *added.gates),
+        held_back_max=settings.verify_max or HELD_BACK_MAX,
         endings=added.endings,
     )
 
@@ -173,6 +175,13 @@ def _give_agents(loop: Loop, rules: Rules) -> None:
     if rules.depth_max > 0:
         tools = {tool.spec.name: tool for tool in task_tools(agents)}
         loop.executor.tools = {**loop.executor.tools, **tools}
+
+
+def _gates(session: Session, executor: Executor, settings: Settings) -> tuple[Gate, ...]:
+    todos = TodoGate(session, executor.permissions)
+    if not (settings.verify or "").strip():
+        return (todos,)
+    return (todos, VerifyGate(session, executor, settings.verify or ""))
 
 
 def trace_options(settings: Settings) -> TraceOptions | bool:

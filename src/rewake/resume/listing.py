@@ -31,7 +31,9 @@ _HEAD_BYTES: Final = 1 << 12  # the first line of a session that is no fork
 _DONE: Final = "done"
 _INTERRUPTED: Final = "interrupted"
 # The ends of a run that were asked for; what was to be done is not done, and nothing went wrong.
-_STOPPED: Final = frozenset({"interrupted", "terminated", "hangup", "max_steps", "max_cost"})
+_STOPPED: Final = frozenset(
+    {"interrupted", "terminated", "hangup", "max_steps", "max_cost", "unfinished"}
+)
 
 
 class Summary(msgspec.Struct, frozen=True):

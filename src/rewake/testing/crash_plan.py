@@ -42,7 +42,7 @@ _READS: Final = {
     "r": ("Read", '{"file_path": "main.py"}'),
     "g": ("Glob", '{"pattern": "**/*.py"}'),
     "s": ("Grep", '{"pattern": "state"}'),
-    "t": ("TodoWrite", '{"todos": [{"content": "finish", "status": "in_progress"}]}'),
+    "t": ("TodoWrite", '{"todos": [{"content": "begin", "status": "completed"}]}'),
 }
 _COMPACTED_AFTER: Final = 20
 _FEW_TOKENS: Final = 100
