@@ -208,9 +208,7 @@ class Executor:
             output = await guard.after(tool, prepared, output)
         return output
 
-    async def _finish(
-        self, action: Action, work: Work, prepared: Prepared | None
-    ) -> ToolOutput:
+    async def _finish(self, action: Action, work: Work, prepared: Prepared | None) -> ToolOutput:
         """Do the work of a call that has started, and record how it ended."""
         try:
             output = await work()
