@@ -13,6 +13,7 @@ import anyio
 import pytest
 from tests.agent.conftest import Open
 from tests.agent.doubles import Agent, Body, DoubleTool, ScriptedModel, agent, calls, text
+from tests.session.helpers import NoTracker
 
 import rewake
 from rewake.agent.permissions import Answer as Decision
@@ -31,6 +32,7 @@ class Interruption:
         self._used = used
         self._native = native
         self._stop: Callable[[], object] = lambda: None
+        self.soon: Callable[[Callable[[], object]], object] = lambda _call: None
 
     def stop(self) -> None:
         """Cancel the run: its task as `asyncio.run` does at Ctrl-C, or the scope around it."""
@@ -44,6 +46,7 @@ class Interruption:
 
     async def _in_scope(self, ended: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
+        self.soon = loop.call_soon_threadsafe
         with anyio.CancelScope() as scope:
             self._stop = lambda: loop.call_soon_threadsafe(scope.cancel)
             await self._used.loop.run("go")
@@ -52,6 +55,7 @@ class Interruption:
 
     async def _as_task(self, ended: Callable[[], None]) -> None:
         loop = asyncio.get_running_loop()
+        self.soon = loop.call_soon_threadsafe
         task = asyncio.create_task(self._used.loop.run("go"))
         self._stop = lambda: loop.call_soon_threadsafe(task.cancel)
         with pytest.raises(asyncio.CancelledError):
@@ -138,6 +142,29 @@ def test_during_parallel_reads_what_had_ended_stays(
     assert "\nok\n" in answers
     assert "not executed" in answers
     assert tools[2].ran == []
+
+
+@kinds
+def test_during_the_scan_before_a_call_it_is_settled_and_never_runs(
+    session: rewake.Session, *, native: bool
+) -> None:
+    tool = DoubleTool("slow")
+    used = agent(session, ScriptedModel(calls("slow")), [tool])
+    run = Interruption(used, native=native)
+    heard = threading.Event()
+
+    class Scan(NoTracker):
+        def before(self, call_id: str) -> None:
+            run.stop()
+            run.soon(heard.set)
+            assert heard.wait(20), "the event loop waits for the scan"
+
+    session.tracker = Scan()
+    run.run()
+    assert phases(session)[:2] == [("slow", "requested"), ("slow", "started")]
+    assert tool.ran == []
+    session.tracker = None
+    goes_on(used)
 
 
 @kinds

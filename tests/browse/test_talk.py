@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.browse.looking import LARGE, SMALL, Reader, looking, run
-from tests.browse.seed import Seeded
+from tests.browse.seed import AFTER, BEFORE, Seeded
 
 import rewake
 from rewake.browse.app import Choice
@@ -163,6 +163,38 @@ def test_a_rewind_asks_first_and_can_be_undone(seeded: Seeded) -> None:
 
     run(story())
     assert texts(seeded, session_id) == now
+
+
+def test_files_go_back_with_the_conversation_after_a_true_preview_and_come_again(
+    seeded: Seeded,
+) -> None:
+    session_id = seeded.rich()
+    file = seeded.project / "retry.py"
+
+    async def story() -> None:
+        async with looking(seeded, LARGE) as reader:
+            await opened(reader)
+            await select(reader, "prompt", "Why does the retry test fail")
+            await reader.press("W")
+            screen = await reader.sees("take the files back?")
+            assert "1 path to be taken back" in screen
+            assert "retry.py (+1 -1)" in screen
+            await reader.press("escape")
+            await reader.pilot.pause()
+            assert file.read_text() == AFTER
+            await reader.press("W")
+            await reader.sees("take the files back?")
+            await reader.press("y")
+            await reader.sees("1 path taken back.")
+            assert file.read_text() == BEFORE
+            await reader.press("u")
+            await reader.sees("Undo the newest rewind, with its files?")
+            await reader.press("y")
+            await reader.sees("Rewind undone.")
+            assert file.read_text() == AFTER
+
+    run(story())
+    assert texts(seeded, session_id)[-1] == "One test still fails; I look at it next."
 
 
 @BOTH

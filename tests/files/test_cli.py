@@ -66,8 +66,11 @@ def test_a_run_of_the_agent_is_looked_at_taken_back_and_brought_again(
     told = rewake(*back, "--both")
     assert "restore  a.txt (+1 -1)" in told
     assert picture(project) == before
+    assert "create   q/r.txt" in rewake("rewind", info.session_id, "--undo", "--dry-run")
+    assert picture(project) == before
     rewake("rewind", info.session_id, "--undo")
     assert picture(project) == after
+    assert sessions(project, home=home)[0].state == info.state == "done"
 
     (project / "a.txt").write_bytes(b"mine\n")
     done = json.loads(rewake("--resume", info.session_id, "--rewind-files", asked, "--json"))

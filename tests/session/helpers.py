@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from rewake.log.blobs import BlobStore
 from rewake.log.disk import Disk
 from rewake.log.scan import Transcript
 from rewake.model.content import JsonObject, plain_text
-from rewake.model.events import Event, ToolLifecycle
+from rewake.model.events import Change, Event, Outcome, ToolLifecycle
 from rewake.resume.load import Loaded, load, load_from_root
 
 # Says where it is and waits there to be killed.
@@ -123,3 +123,22 @@ def snapshot(directory: Path) -> dict[str, tuple[int, int, bytes]]:
         content = path.read_bytes() if path.is_file() else b""
         found[str(path.relative_to(directory))] = (status.st_mode, status.st_mtime_ns, content)
     return found
+
+
+class NoTracker:
+    """Finds nothing."""
+
+    def before(self, call_id: str) -> None:
+        """Nothing to look at."""
+
+    def after(self, call_id: str, outcome: Outcome) -> Outcome:
+        return outcome
+
+    def expect(self, call_id: str, changes: Sequence[Change]) -> None:
+        """Nothing to note."""
+
+    def made(self, call_id: str, outcome: Outcome) -> Outcome:
+        return outcome
+
+    def recorded(self, call_id: str) -> None:
+        """Nothing to forget."""

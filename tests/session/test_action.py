@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
 from tests.session.conftest import Open
 from tests.session.helpers import (
+    NoTracker,
     break_off,
     nothing,
     phases_of,
@@ -269,3 +271,38 @@ def test_a_verify_hook_decides_about_effects_that_only_the_tool_knows(open_sessi
     with open_session(resume=session.session_id, verify={"sql": verify}) as again:
         assert verdict_of(again) == "applied"
     assert [getattr(call, "intent", None) for call in seen] == [intent]
+
+
+def test_open_calls_stand_in_the_order_in_which_they_started(
+    open_session: Open, project: Path
+) -> None:
+    with open_session() as session:
+        later, sooner = session.action("Edit", "call_1"), session.action("Edit", "call_2")
+        later.request()
+        for action, (before, after) in ((sooner, (b"0", b"1")), (later, (b"1", b"2"))):
+            action.intent = rewake.FileChange(project / "a", before, after)
+            action.start()
+        assert list(session.state.world.calls) == [sooner.call_id, later.call_id]
+
+
+def test_a_call_is_cut_short_only_after_what_another_thread_does_to_it(open_session: Open) -> None:
+    scanning, may_go_on = threading.Event(), threading.Event()
+
+    class SlowTracker(NoTracker):
+        def before(self, call_id: str) -> None:
+            scanning.set()
+            assert may_go_on.wait(60)
+
+    with open_session() as session:
+        session.tracker = SlowTracker()
+        action = session.action("tool", "call_1")
+        action.request()
+        starting = threading.Thread(target=action.start)
+        starting.start()
+        assert scanning.wait(60)
+        cutting = threading.Thread(target=action.cut_short, args=(ValueError("stop"), "not run"))
+        cutting.start()
+        may_go_on.set()
+        starting.join()
+        cutting.join()
+        assert statuses_of(transcript_of(session)) == ["requested", "started", "resolved"]

@@ -1,7 +1,7 @@
 """What the browser does to sessions: titles, tags, rewinds, forks, exports and the trash.
 
 The rules kept here: a label says something about a session and does nothing to it; a session is open
-only for the moment of a change, and afterwards at rest again; and one that somebody else writes is
+only for the moment of a change, and afterwards at rest again; files go back only after a preview; and one that somebody else writes is
 left alone (SessionBusyError names the holder).
 """
 
@@ -13,10 +13,12 @@ from typing import Final
 from rewake.browse.source import paths_of
 from rewake.compose.opening import open_for_notes
 from rewake.compose.place import Place
+from rewake.compose.rewinding import newest_rewind_took_files
 from rewake.compose.sessions import open_session
 from rewake.errors import UsageError
+from rewake.files.plan import RewindPlan
+from rewake.files.preview import preview_lines
 from rewake.resume.listing import SessionInfo
-from rewake.session.core import Session
 
 _DONE: Final = "done"
 _INTERRUPTED: Final = "interrupted"
@@ -39,16 +41,58 @@ def rewind(at: Place, info: SessionInfo, message_id: str) -> None:
 
     Files stay as they are. Durable on return.
     """
-    with _opened(at, info) as session:
+    with open_for_notes(at, paths_of(info)) as session:
         session.rewind(message_id)
-        session.terminal(_INTERRUPTED)
 
 
-def undo_rewind(at: Place, info: SessionInfo) -> None:
-    """Go back to where the newest rewind left. Durable on return."""
-    with _opened(at, info) as session:
+def preview_of_files(at: Place, info: SessionInfo, message_id: str | None) -> list[str]:
+    """What taking files back to just after a message would do; None is for undoing the newest rewind.
+
+    Changes nothing.
+    """
+    from rewake.compose.taking_back import preview
+
+    found = preview(at, paths_of(info), message_id)
+    return [*found.notices, *preview_lines(found.plan, found.diffs, found.root)]
+
+
+def rewind_with_files(at: Place, info: SessionInfo, message_id: str) -> str:
+    """Take the conversation and the files back to just after a message; says what was done.
+
+    What somebody else has changed since stays as it is. Durable on return.
+    """
+    from rewake.compose.taking_back import take_back
+
+    done = take_back(at, paths_of(info), message_id, conversation=True)
+    return " ".join([*done.notices, _counted(done.plan)])
+
+
+def undo_takes_files(at: Place, info: SessionInfo) -> list[str]:
+    """What an undo of the newest rewind would do to files, if that took any; else nothing."""
+    with open_for_notes(at, paths_of(info)) as session:
+        takes_files = newest_rewind_took_files(session)
+    return preview_of_files(at, info, None) if takes_files else []
+
+
+def undo_rewind(at: Place, info: SessionInfo) -> str:
+    """Go back to where the newest rewind left, with the files that it took; says what was done.
+
+    Durable on return.
+    """
+    from rewake.compose.taking_back import take_again
+
+    done = take_again(at, paths_of(info))
+    if done is not None:
+        return " ".join([*done.notices, "Rewind undone.", _counted(done.plan)])
+    with open_for_notes(at, paths_of(info)) as session:
         session.undo_rewind()
-        session.terminal(_INTERRUPTED)
+    return "Rewind undone."
+
+
+def _counted(plan: RewindPlan) -> str:
+    count, kept = len(plan.changes), len(plan.conflicts)
+    said = f"{count} path{'' if count == 1 else 's'} taken back."
+    return f"{said} {kept} kept, as somebody else has changed them." if kept else said
 
 
 def fork(at: Place, info: SessionInfo, message_id: str | None) -> str:
@@ -91,10 +135,6 @@ def delete(at: Place, info: SessionInfo) -> None:
     from rewake.compose.archives import delete_session
 
     delete_session(at, paths_of(info))
-
-
-def _opened(at: Place, info: SessionInfo) -> Session:
-    return open_session(_project(at, info), resume=info.session_id, home=at.home, trace=False)
 
 
 def _project(at: Place, info: SessionInfo) -> Path:

@@ -40,6 +40,7 @@ _HELP: Final = (
             ("Enter or a click", "unfold a tool call: diff, arguments, result"),
             ("f", "fork after the selected message"),
             ("w", "rewind: back to just after the selected message"),
+            ("W", "the same with the files, after a preview"),
             ("u", "undo the newest rewind"),
             ("t", "tree of the branches"),
             ("h", "also what was said before compactions"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, ClassVar, Final, cast
+from typing import TYPE_CHECKING, ClassVar, Final, TypeVar, cast
 
 from rich.text import Text
 from textual import events
@@ -30,6 +30,8 @@ from rewake.screentext import one_line
 if TYPE_CHECKING:
     from rewake.browse.app import Browser
 
+T = TypeVar("T")
+_PREVIEW_LINES_MAX: Final = 12
 _WINDOW: Final = 30  # items drawn at once; as many more when the selection comes to an edge
 _SAID: Final = frozenset({"prompt", "answer"})
 
@@ -74,6 +76,7 @@ class TalkScreen(Screen[None]):
         Binding("r", "resume", "Resume"),
         Binding("f", "fork", "Fork here"),
         Binding("w", "rewind", "Rewind here"),
+        Binding("W", "rewind_files", "Rewind with files", show=False),
         Binding("u", "undo", "Undo rewind", show=False),
         Binding("t", "tree", "Tree"),
         Binding("h", "history", "Whole history", show=False),
@@ -321,7 +324,7 @@ class TalkScreen(Screen[None]):
             "Take up this branch again?",
             "The branch that is active now is left, and stays in the tree.",
             lambda: acts.rewind(browser.at, info, end_id),
-            lambda: browser.resume(info.session_id),
+            lambda _: browser.resume(info.session_id),
         )
 
     def action_fork(self) -> None:
@@ -346,19 +349,46 @@ class TalkScreen(Screen[None]):
             self._confirm(
                 "Rewind to the selected message?",
                 "What was said after it is left as a branch of its own; u takes it back."
-                " Files stay as they are.",
+                " Files stay as they are (W takes them along).",
                 lambda: acts.rewind(browser.at, info, message_id),
-                lambda: self._rewound("Rewound; u takes it back."),
+                lambda _: self._rewound("Rewound; u takes it back."),
+            )
+
+        self._at_message(ask)
+
+    def action_rewind_files(self) -> None:
+        """Go back to just after the selected message, with the files, once the preview was seen."""
+        browser, info = self.browser, self._info
+
+        def ask(message_id: str) -> None:
+            browser.change(
+                lambda: acts.preview_of_files(browser.at, info, message_id),
+                lambda lines: self._confirm(
+                    "Rewind to the selected message, and take the files back?",
+                    _shortened(lines),
+                    lambda: acts.rewind_with_files(browser.at, info, message_id),
+                    self._rewound,
+                ),
             )
 
         self._at_message(ask)
 
     def action_undo(self) -> None:
-        """Undo the newest rewind."""
+        """Undo the newest rewind; where files come again, once the preview was seen."""
         browser, info = self.browser, self._info
-        browser.change(
-            lambda: acts.undo_rewind(browser.at, info), lambda _: self._rewound("Rewind undone.")
-        )
+
+        def ask(lines: list[str]) -> None:
+            if not lines:
+                browser.change(lambda: acts.undo_rewind(browser.at, info), self._rewound)
+                return
+            self._confirm(
+                "Undo the newest rewind, with its files?",
+                _shortened(lines),
+                lambda: acts.undo_rewind(browser.at, info),
+                self._rewound,
+            )
+
+        browser.change(lambda: acts.undo_takes_files(browser.at, info), ask)
 
     def _rewound(self, note: str) -> None:
         self.browser.tell(note)
@@ -367,12 +397,19 @@ class TalkScreen(Screen[None]):
         self._read()
 
     def _confirm(
-        self, question: str, explanation: str, act: Callable[[], None], then: Callable[[], None]
+        self, question: str, explanation: str, act: Callable[[], T], then: Callable[[T], None]
     ) -> None:
         from rewake.browse.dialogs import Confirm
 
         def answered(is_sure: bool | None) -> None:  # noqa: FBT001  # the toolkit calls it so
             if is_sure:
-                self.browser.change(act, lambda _: then())
+                self.browser.change(act, then)
 
         self.browser.push_screen(Confirm(one_line(question), explanation), answered)
+
+
+def _shortened(lines: list[str]) -> str:
+    """As much of a preview as a dialog has room for."""
+    more = len(lines) - _PREVIEW_LINES_MAX
+    shown = lines if more <= 0 else [*lines[:_PREVIEW_LINES_MAX], f"… and {more} more lines"]
+    return "\n".join(shown)

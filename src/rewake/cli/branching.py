@@ -174,8 +174,8 @@ class Branching:
 
     async def _scope(self, target: str) -> Scope | None:
         """What goes back: the conversation where no file was changed since, else as the user says."""
-        from rewake.cli.rewind import preview_lines
         from rewake.compose.files import diff_of_plan, plan_rewind
+        from rewake.files.preview import preview_lines
 
         session = self.agent.session
         plan = plan_rewind(session, target)

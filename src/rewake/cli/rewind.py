@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rewake.cli.jsonout import to_json
 from rewake.cli.terminal import diff_lines, one_line, say, style_for
@@ -13,8 +14,12 @@ from rewake.compose.opening import open_for_notes
 from rewake.compose.place import find_session, place
 from rewake.errors import UsageError
 from rewake.files.differ import FileDiff
-from rewake.files.plan import RewindPlan, Step
+from rewake.files.plan import Step
+from rewake.files.preview import preview_lines
 from rewake.model.content import JsonObject
+
+if TYPE_CHECKING:
+    from rewake.compose.taking_back import TakenBack
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +56,20 @@ def rewind_session(
         return _rewind_files(session, to or "", cwd, choices, as_json=as_json)
     at = place(cwd or ".")
     paths = find_session(at, session)
-    with open_for_notes(at, paths) as opened:
-        if choices.undo:
-            from rewake.compose.files import newest_rewind_took_files
+    if choices.undo:
+        from rewake.compose.taking_back import take_again
 
-            if newest_rewind_took_files(opened):
-                opened.close()
-                return _undo_files(session, cwd, choices, as_json=as_json)
+        if choices.dry_run:
+            return _rewind_files(session, None, cwd, choices, as_json=as_json)
+        done = take_again(at, paths, force=choices.force)
+        if done is not None:
+            return _show(paths.session_id, done, choices, as_json=as_json)
+    with open_for_notes(at, paths) as opened:
         rewind_id = opened.undo_rewind() if to is None else opened.rewind(to)
         messages = len(opened.messages)
     if as_json:
-        done = {"session_id": paths.session_id, "rewind_id": rewind_id, "messages": messages}
-        say(to_json(done))
+        back = {"session_id": paths.session_id, "rewind_id": rewind_id, "messages": messages}
+        say(to_json(back))
         return 0
     say(
         f"The conversation of {paths.session_id} is back at {messages} message"
@@ -81,7 +88,7 @@ def _check(to: str | None, choices: RewindChoices) -> None:
         raise UsageError(
             "What goes back isn't clear.", remedy="Give one of --files, --conversation and --both."
         )
-    of_files = choices.dry_run or choices.only or (choices.force and not choices.undo)
+    of_files = choices.only or ((choices.force or choices.dry_run) and not choices.undo)
     if of_files and not choices.takes_files:
         raise UsageError(
             "--dry-run, --only and --force are for files.", remedy="Add --files or --both."
@@ -97,117 +104,52 @@ def _check(to: str | None, choices: RewindChoices) -> None:
 
 
 def _rewind_files(
-    session: str, to: str, cwd: Path | None, choices: RewindChoices, *, as_json: bool
+    session: str, to: str | None, cwd: Path | None, choices: RewindChoices, *, as_json: bool
 ) -> int:
-    from rewake.compose.files import diff_of_plan, plan_rewind, project_of, rewind_files
-    from rewake.compose.sessions import open_session
+    from rewake.compose.taking_back import preview, take_back
 
     at = place(cwd or ".")
     paths = find_session(at, session)
-    root = project_of(at, paths)
     here = (cwd or Path()).resolve()
     only = [here / path for path in choices.only]
-    if choices.dry_run:
-        with open_for_notes(place(root, at.home), paths) as opened:
-            plan = plan_rewind(opened, to, only=only, force=choices.force)
-            diffs = diff_of_plan(opened, plan)
-        shown = _Shown(paths.session_id, plan, diffs, None, root)
-        return _show(shown, choices, as_json=as_json)
-    with open_session(root, resume=paths.session_id, home=at.home, trace=False) as opened:
-        plan = plan_rewind(opened, to, only=only, force=choices.force)
-        diffs = diff_of_plan(opened, plan)
-        done = rewind_files(opened, to, conversation=choices.both, only=only, force=choices.force)
-        opened.terminal("interrupted")
-        notices = opened.resumed.notices if opened.resumed is not None else ()
-    shown = _Shown(paths.session_id, done.plan, diffs, done.rewind_id, root, notices)
-    return _show(shown, choices, as_json=as_json)
-
-
-def _undo_files(session: str, cwd: Path | None, choices: RewindChoices, *, as_json: bool) -> int:
-    from rewake.compose.files import project_of, undo_files_rewind
-    from rewake.compose.sessions import open_session
-
-    at = place(cwd or ".")
-    paths = find_session(at, session)
-    root = project_of(at, paths)
-    with open_session(root, resume=paths.session_id, home=at.home, trace=False) as opened:
-        done = undo_files_rewind(opened, force=choices.force)
-        opened.terminal("interrupted")
-    if done is None:
-        raise UsageError("The newest rewind took no files.", remedy="Try --undo once more.")
-    shown = _Shown(paths.session_id, done.plan, [], done.rewind_id, root)
-    return _show(shown, choices, as_json=as_json)
+    if choices.dry_run or to is None:
+        done = preview(at, paths, to, only=only, force=choices.force)
+    else:
+        done = take_back(at, paths, to, conversation=choices.both, only=only, force=choices.force)
+    return _show(paths.session_id, done, choices, as_json=as_json)
 
 
 # --- showing ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """What was done, or would be (`rewind_id` None)."""
-
-    session_id: str
-    plan: RewindPlan
-    diffs: list[FileDiff]
-    rewind_id: str | None
-    root: Path
-    notices: tuple[str, ...] = ()
-
-
-def _show(shown: _Shown, choices: RewindChoices, *, as_json: bool) -> int:
+def _show(session_id: str, done: TakenBack, choices: RewindChoices, *, as_json: bool) -> int:
     if as_json:
-        say(to_json(_object(shown)))
+        say(to_json(_object(session_id, done)))
         return 0
-    for line in _lines(shown):
+    for line in _lines(done):
         say(line)
     if choices.dry_run:
         style = style_for(sys.stdout)
-        for diff in shown.diffs:
+        for diff in done.diffs:
             for line in diff_lines(diff.text, style).split("\n"):
                 say(line)
-    elif shown.rewind_id is not None:
-        say(f"To take that back: rewake rewind {shown.session_id} --undo")
+    elif done.rewind_id is not None:
+        say(f"To take that back: rewake rewind {session_id} --undo")
     return 0
 
 
-def _lines(shown: _Shown) -> Iterator[str]:
-    yield from map(one_line, shown.notices)
-    verb = "taken back" if shown.rewind_id is not None else "to be taken back"
-    yield from preview_lines(shown.plan, shown.diffs, shown.root, verb)
-    if any(step.is_forceable for step in shown.plan.conflicts):
+def _lines(done: TakenBack) -> Iterator[str]:
+    yield from map(one_line, done.notices)
+    verb = "taken back" if done.rewind_id is not None else "to be taken back"
+    yield from preview_lines(done.plan, done.diffs, done.root, verb)
+    if any(step.is_forceable for step in done.plan.conflicts):
         yield "What was kept can be taken back, too, with --force; --undo brings it again."
 
 
-def preview_lines(
-    plan: RewindPlan, diffs: list[FileDiff], root: Path, verb: str = "to be taken back"
-) -> Iterator[str]:
-    """A plan as lines: what happens to each path, with its count of lines, and what is kept."""
-    count = len(plan.changes)
-    yield f"{count} path{'' if count == 1 else 's'} {verb} in {one_line(str(root))}."
-    counts = {diff.path: diff for diff in diffs}
-    for step in plan.changes:
-        yield f"  {step.act:<8} {one_line(_name(step, root))}{_count(counts, step)}"
-    for step in plan.conflicts:
-        yield f"  kept     {one_line(_name(step, root))}: {one_line(step.reason)}"
-    for told in plan.not_covered:
-        yield f"Not covered: {one_line(told)}"
-
-
-def _name(step: Step, root: Path) -> str:
-    return step.shown.removeprefix(f"{root}/")
-
-
-def _count(counts: dict[str, FileDiff], step: Step) -> str:
-    diff = counts.get(step.shown)
-    if diff is None:
-        return ""
-    return " (binary)" if diff.binary else f" (+{diff.added} -{diff.removed})"
-
-
-def _object(shown: _Shown) -> JsonObject:
+def _object(session_id: str, shown: TakenBack) -> JsonObject:
     counts = {diff.path: diff for diff in shown.diffs}
     return {
-        "session_id": shown.session_id,
+        "session_id": session_id,
         "rewind_id": shown.rewind_id,
         "target_id": shown.plan.target_id,
         "is_possible": shown.plan.is_possible,

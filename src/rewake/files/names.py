@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import os
+from pathlib import Path
 
 from rewake.model.events import Change, FileState
 
@@ -54,3 +55,10 @@ def same_content(one: FileState, other: FileState) -> bool:
 def is_below(path: bytes, directory: bytes) -> bool:
     """Whether `path` is `directory` or something in it."""
     return path == directory or path.startswith(directory.rstrip(b"/") + b"/")
+
+
+def absolute(root: Path, path: str | Path) -> bytes:
+    """The path as histories name it: real directories, the last part as it is."""
+    joined = os.path.normpath(os.path.join(root, path))  # noqa: PTH118  # must not lose surrogates
+    parent, name = os.path.split(joined)
+    return os.fsencode(os.path.join(os.path.realpath(parent), name))  # noqa: PTH118  # the same

@@ -64,9 +64,10 @@ def settle(
     by: By = "recovery",
     claim: bool = True,
 ) -> list[Settlement]:
-    """Settle all `calls` of one session: the started ones in start order, then the others.
+    """Settle all `calls` of one session, which must be in the order in which they started.
 
-    All open calls belong in one `calls`, because those on one file are settled together. The caller
+    The started ones come first. All open calls belong in one `calls`, because those on one file are
+    settled together, and no clock says which came first: it may have been set back. The caller
     must hold the session, so that no agent is at work on them. `boot_id` is the machine's now.
     `verify` maps tool names to hooks for effects that only the tool can check. `read_blob` gives a
     recorded content by hash, which lets a write that was cut short be told from a foreign change.
@@ -74,7 +75,6 @@ def settle(
     is then not kept from beginning.
     """
     started = [call for call in calls if call.status == "started"]
-    started.sort(key=lambda call: (call.started_at, call.call_id))
     pending = [call for call in calls if call.status != "started"]
     files = settle_files(
         [(c.call_id, c.intent) for c in started if isinstance(c.intent, FileChangeIntent)],

@@ -248,7 +248,7 @@ class World(msgspec.Struct):
         if payload.status in _ENDED:
             self._ended(call_id, event, payload)
             return
-        known = self.calls.get(call_id)
+        known = self.calls.pop(call_id, None)  # in the order in which they began
         self.calls[call_id] = OpenCall(
             call_id=call_id,
             tool_name=payload.tool_name,
