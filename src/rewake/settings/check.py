@@ -101,7 +101,7 @@ def lookup(data: Mapping[str, Any], path: tuple[str, ...]) -> Any:
     """The value at `path`, None where there is none."""
     value: Any = data
     for name in path:
-        if not isinstance(value, Mapping):
+        if not isinstance(value, dict):  # not any Mapping: this is asked a hundred times per load
             return None
         value = value.get(name)
     return value

@@ -17,8 +17,13 @@ DEPTH_MAX: Final = 64  # settings nest five levels deep; a thousand brackets are
 _NUMBER_CHARS_MAX: Final = 400  # more than the longest double has
 _SHOWN_CHARS: Final = 20
 # Possessive, so that no text makes them slow.
-_SKIP: Final = re.compile(r"(?:[ \t\r\n]++|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
-_STRING: Final = re.compile(r'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+"')
+_GAP: Final = r"(?:[ \t\r\n]++|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+"
+_TEXT: Final = r'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+"'
+_SKIP: Final = re.compile(_GAP)
+_STRING: Final = re.compile(_TEXT)
+# Whole pieces of what is right are matched at once; what isn't is looked at step by step.
+_MEMBER: Final = re.compile(rf"{_GAP}({_TEXT}){_GAP}:{_GAP}")
+_COMMA: Final = re.compile(rf"{_GAP},{_GAP}")
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*+)(?P<float>(?:\.[0-9]++)?(?:[eE][+-]?[0-9]++)?)")
 _WORD: Final = re.compile(r"[A-Za-z_$][\w$]*+")
 _LITERALS: Final = {"true": True, "false": False, "null": None}
@@ -57,52 +62,60 @@ class JsonReader:
 
     def _value(self, path: Path, key: int) -> Any:
         start = self._at
-        value = self._bare_value(path)
+        match self.text[start : start + 1]:
+            case '"':
+                value: Any = self._string()
+            case "{":
+                value = self._object(path)
+            case "[":
+                value = self._array(path)
+            case _:
+                value = self._scalar()
         self.spots[path] = Spot(key, start, self._at)
         return value
-
-    def _bare_value(self, path: Path) -> Any:
-        match self.text[self._at : self._at + 1]:
-            case "{":
-                return self._object(path)
-            case "[":
-                return self._array(path)
-            case '"':
-                return self._string()
-            case _:
-                return self._scalar()
 
     def _object(self, path: Path) -> dict[str, Any]:
         self._enter(path)
         members: dict[str, Any] = {}
         while True:
-            self.skip()
-            if self._take("}"):
-                return members
-            key = self._at
-            name = self._name()
+            whole = _MEMBER.match(self.text, self._at)
+            if whole is not None:
+                key, self._at = whole.start(1), whole.end()
+                name = self._text_of(whole[1], key)
+            else:
+                self.skip()
+                if self._take("}"):
+                    return members
+                key = self._at
+                name = self._name()
+                self.skip()
+                if not self._take(":"):
+                    raise self._unexpected("a colon")
+                self.skip()
             if name in members:
                 raise TextError(f'the key "{name}" stands twice in one object', key)
-            self.skip()
-            if not self._take(":"):
-                raise self._unexpected("a colon")
-            self.skip()
             members[name] = self._value((*path, name), key)
-            self.skip()
-            if not self._take(",") and self._peek() != "}":
-                raise self._unexpected("a comma or }")
+            self._separate("}")
 
     def _array(self, path: Path) -> list[Any]:
         self._enter(path)
         items: list[Any] = []
-        while True:
-            self.skip()
-            if self._take("]"):
-                return items
+        self.skip()
+        while self._peek() != "]":
             items.append(self._value((*path, len(items)), self._at))
-            self.skip()
-            if not self._take(",") and self._peek() != "]":
-                raise self._unexpected("a comma or ]")
+            self._separate("]")
+        self._at += 1
+        return items
+
+    def _separate(self, closing: str) -> None:
+        """Go to the next member or item, or to what closes them all."""
+        comma = _COMMA.match(self.text, self._at)
+        if comma is not None:
+            self._at = comma.end()
+            return
+        self.skip()
+        if self._peek() != closing:
+            raise self._unexpected(f"a comma or {closing}")
 
     def _enter(self, path: Path) -> None:
         if len(path) >= DEPTH_MAX:
@@ -120,10 +133,14 @@ class JsonReader:
         if found is None:
             raise TextError("a text in quotes has no end on its line", start)
         self._at = found.end()
-        if "\\" not in found[0]:
-            return _valid(found[0][1:-1], start)
+        return self._text_of(found[0], start)
+
+    @staticmethod
+    def _text_of(quoted: str, start: int) -> str:
+        if "\\" not in quoted:
+            return quoted[1:-1] if quoted.isascii() else _valid(quoted[1:-1], start)
         try:
-            value = json.loads(found[0])
+            value = json.loads(quoted)
         except ValueError as error:
             at = getattr(error, "pos", 0)
             raise TextError("an escape that JSON doesn't have", start + at) from error

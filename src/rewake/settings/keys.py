@@ -6,7 +6,7 @@ so none of them can tell anything else about a key. Types and units are in `sche
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 Merge = Literal["nearest", "together", "by_name"]
@@ -21,7 +21,7 @@ MERGE_WORDS: Final[dict[Merge, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key, by its dotted `name`.
+    """One key, by its dotted `name`; `path` is the way to its value.
 
     `needs_trust`: in a file that comes with a project, it counts only once the user trusts that
     project; values in `narrows` only forbid and count always. `above_zero`: a number that must be more
@@ -35,11 +35,10 @@ class Key:
     needs_trust: bool = False
     above_zero: bool = False
     narrows: tuple[str | bool, ...] = ()
+    path: tuple[str, ...] = field(init=False)
 
-    @property
-    def path(self) -> tuple[str, ...]:
-        """The way to the value."""
-        return tuple(self.name.split("."))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", tuple(self.name.split(".")))
 
 
 _KEYS: Final = (
