@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.shell import Shell, call, turn
-from tests.cli.terminal import CTRL_D, ENTER, PROMPT, Terminal
+from tests.cli.terminal import ASKED, CTRL_D, ENTER, Terminal
 
 from rewake.settings.keys import KEYS
 
@@ -256,14 +256,14 @@ def test_the_question_stands_once_at_the_beginning_of_a_conversation(
     shell: Shell, team: Path
 ) -> None:
     put(team, '{"hooks": {"Stop": [{"hooks": [{"command": "./it"}]}]}}')
-    for expected in ("Trust these settings", PROMPT):
+    for expected in ("Trust these settings", "\n>"):
         with Terminal(shell, "--model", shell.script()) as terminal:
             before = terminal.expect(expected)
-            if expected != PROMPT:
+            if expected != "\n>":
                 assert "hooks: Stop: " in before
                 assert "./it" in before
                 terminal.type("n" + ENTER)
-                terminal.expect(PROMPT)
+                terminal.ready()
             else:
                 assert "Trust" not in before
             terminal.type(CTRL_D)
@@ -301,12 +301,12 @@ def test_a_conversation_starts_with_a_broken_file_left_out_and_asks_for_everythi
     )
     arguments = ["--model", model, "--permission-mode", "bypass"]
     with Terminal(shell, *arguments) as terminal:
-        terminal.expect(PROMPT)
+        terminal.ready()
         terminal.type("go" + ENTER)
-        told = " ".join(terminal.expect("[n]o:").split())
+        told = " ".join(terminal.see(ASKED).split())
         assert "A settings file is left out:" in told
         assert "so everything is asked" in told
-        terminal.type("n" + ENTER)
+        terminal.type("n")
         terminal.expect("Well.")
     assert not (shell.project / "made.txt").exists()
 

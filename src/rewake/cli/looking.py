@@ -36,10 +36,10 @@ def show(name: Name, agent: Agent | None, choices: AgentChoices) -> None:
         case "commands":
             commands(agent)
         case "memory":
-            say(
-                clean(agent.session.memory if agent is not None else "")
-                or "Session memory is empty."
-            )
+            from rewake.cli.recalled import print_memory
+
+            session = agent.session if agent is not None else None
+            print_memory(session.memory if session else "", session.messages if session else ())
         case "instructions":
             from rewake.cli.instructions import print_instructions
             from rewake.compose.memory import instructions
