@@ -18,7 +18,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks import harness  # found through the path set above
 
-NAMES: Final = ("append", "resume", "memory", "startup", "codec", "catalogue", "files", "settings")
+NAMES: Final = (
+    "append",
+    "resume",
+    "memory",
+    "startup",
+    "codec",
+    "catalogue",
+    "files",
+    "settings",
+    "recall",
+)
 
 
 def main(arguments: list[str] | None = None) -> int:

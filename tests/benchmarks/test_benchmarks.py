@@ -15,7 +15,9 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("name", ["append", "resume", "memory", "startup", "codec", "settings"])
+@pytest.mark.parametrize(
+    "name", ["append", "resume", "memory", "startup", "codec", "settings", "recall"]
+)
 def test_a_benchmark_runs_and_leaves_nothing_behind(name: str, tmp_path: Path) -> None:
     big = tmp_path / "big"
     big.mkdir()

@@ -18,7 +18,7 @@ import time
 from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -102,13 +102,13 @@ def rank(
     words = query_words(text)
     if not words or not any(directory.path.is_dir() for directory in directories):
         return []
+    by_path = {str(directory.path): directory for directory in directories}
     with _index(cache, disk) as index:
         index.catch_up(directories)
-        found = index.scores([str(directory.path) for directory in directories], words)
-    by_path = {str(directory.path): directory for directory in directories}
+        found = index.scores(list(by_path), words, 2 * limit)
     hits: list[Hit] = []
     best = found[0].score if found else 0.0
-    for one in found[: 2 * limit]:
+    for one in found:
         with suppress(FileNotFoundError, UnreadableError):
             stored = by_path[one.directory].current(one.name)
             passes = one.score >= max(_SCORE_MIN, _PART_OF_BEST_MIN * best)
@@ -183,81 +183,108 @@ class _Index:
 
     # --- asking ------------------------------------------------------------------------------
 
-    def scores(self, places: Sequence[str], words: Sequence[str]) -> list[_Scored]:
-        """The notes in `places` with one of the words, best first."""
+    def scores(self, places: Sequence[str], words: Sequence[str], limit: int) -> list[_Scored]:
+        """The notes in `places` with one of the words, best first, at most `limit`."""
         marks = ", ".join("?" * len(places))
-        notes = {
-            number: (
-                directory,
-                name,
-                {"name": in_name, "description": in_description, "body": in_body},
+        count, *averages = self._connection.execute(
+            "SELECT count(*), avg(name_words), avg(description_words), avg(body_words) FROM notes "  # noqa: S608  # only marks
+            f"WHERE directory IN ({marks})",
+            places,
+        ).fetchone()
+        if not count:
+            return []
+        average = {part: max(one, 1.0) for part, one in zip(_WEIGHT, averages, strict=True)}
+        terms = _terms(words)
+        found = self._counts(list(terms))
+        notes = self._notes(places, {number for one in found.values() for number in one.notes})
+        weights = {
+            term: _rarity(found[term].frequency if term in found else 0, count) for term in terms
+        }
+        # A long prompt is no less about something for being long: the weightiest words are its measure.
+        total = sum(sorted(weights.values(), reverse=True)[:_TERMS_MAX])
+        parts: dict[int, list[tuple[float, str, float]]] = defaultdict(list)
+        for term, one in found.items():
+            for number, fields in one.notes.items():
+                if number in notes:
+                    weighted = _weighted(fields, notes[number].lengths, average)
+                    gain = weights[term] * weighted / (_SATURATION + weighted)
+                    parts[number].append((gain, terms[term], weights[term]))
+        best = sorted(parts, key=lambda number: (-_gain(parts[number]), notes[number].name, number))
+        return [_scored(notes[number], parts[number], total) for number in best[:limit]]
+
+    def _notes(self, places: Sequence[str], numbers: Container[int]) -> dict[int, _Indexed]:
+        """Those of the notes that are in the places."""
+        marks = ", ".join("?" * len(places))
+        return {
+            number: _Indexed(
+                directory, name, {"name": in_name, "description": in_description, "body": in_body}
             )
             for number, directory, name, in_name, in_description, in_body in self._connection.execute(
                 "SELECT id, directory, name, name_words, description_words, body_words FROM notes "  # noqa: S608  # only marks
                 f"WHERE directory IN ({marks})",
-                tuple(places),
+                places,
             )
+            if number in numbers
         }
-        if not notes:
-            return []
-        average = {
-            field: max(sum(lengths[field] for _, _, lengths in notes.values()) / len(notes), 1.0)
-            for field in _WEIGHT
-        }
-        terms = _terms(words)
-        counts = self._counts(list(terms), notes.keys())
-        weights = {term: _rarity(len(counts.get(term, {})), len(notes)) for term in terms}
-        # A long prompt is no less about something for being long: the weightiest words are its measure.
-        total = sum(sorted(weights.values(), reverse=True)[:_TERMS_MAX])
-        parts: dict[int, list[tuple[float, str, float]]] = defaultdict(list)
-        for term, in_notes in counts.items():
-            for number, fields in in_notes.items():
-                weighted = _weighted(fields, notes[number][2], average)
-                gain = weights[term] * weighted / (_SATURATION + weighted)
-                parts[number].append((gain, terms[term], weights[term]))
-        scored = [
-            _Scored(
-                directory=notes[number][0],
-                name=notes[number][1],
-                score=sum(gain for gain, _, _ in found),
-                share=min(sum(weight for _, _, weight in found) / total, 1.0),
-                words=tuple(dict.fromkeys(word for _, word, _ in sorted(found, reverse=True))),
-            )
-            for number, found in parts.items()
-        ]
-        return sorted(scored, key=lambda one: (-one.score, one.name, one.directory))
 
-    def _counts(
-        self, terms: Sequence[str], notes: Container[int]
-    ) -> dict[str, dict[int, dict[str, int]]]:
-        """How often each term stands in which part of which note; of many terms the rarest."""
-        left = _PLACES_MAX
-        stored = [form for term in terms for form in _forms(term)]
-        marks = ", ".join("?" * len(stored))
-        common = dict(
+    def _counts(self, terms: Sequence[str]) -> dict[str, _Found]:
+        """Where each term stands that stands anywhere; of many terms only the rarest are looked at."""
+        canonical = {form: term for term in terms for form in _forms(term)}
+        marks = ", ".join("?" * len(canonical))
+        totals = dict(
             self._connection.execute(
                 f"SELECT term, doc FROM totals WHERE term IN ({marks})",  # noqa: S608  # only marks
-                stored,
+                list(canonical),
             ).fetchall()
         )
+        found: dict[str, _Found] = {}
+        for form, frequency in totals.items():
+            found.setdefault(canonical[form], _Found()).frequency += frequency
         rarest: list[str] = []
-        for form in sorted(common, key=lambda form: (common[form], form))[:_TERMS_MAX]:
-            if rarest and common[form] > left:
+        left = _PLACES_MAX
+        for form in sorted(totals, key=lambda form: (totals[form], form))[:_TERMS_MAX]:
+            if rarest and totals[form] > left:
                 break
             rarest.append(form)
-            left -= common[form]
-        canonical = {form: term for term in terms for form in _forms(term)}
-        counts: dict[str, dict[int, dict[str, int]]] = defaultdict(lambda: defaultdict(dict))
+            left -= totals[form]
         marks = ", ".join("?" * len(rarest))
-        for form, number, field, count in self._connection.execute(
+        for form, number, part, count in self._connection.execute(
             "SELECT term, doc, col, count(*) FROM places "  # noqa: S608  # only marks
             f"WHERE term IN ({marks}) GROUP BY term, doc, col",
             rarest,
         ):
-            if number in notes:
-                fields = counts[canonical[form]][number]
-                fields[field] = fields.get(field, 0) + count
-        return counts
+            fields = found[canonical[form]].notes.setdefault(number, {})
+            fields[part] = fields.get(part, 0) + count
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Indexed:
+    directory: str
+    name: str
+    lengths: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class _Found:
+    """In how many notes a term stands, and how often in which part of those that were looked at."""
+
+    frequency: int = 0
+    notes: dict[int, dict[str, int]] = field(default_factory=dict)
+
+
+def _gain(parts: Sequence[tuple[float, str, float]]) -> float:
+    return sum(gain for gain, _, _ in parts)
+
+
+def _scored(note: _Indexed, parts: Sequence[tuple[float, str, float]], total: float) -> _Scored:
+    return _Scored(
+        directory=note.directory,
+        name=note.name,
+        score=_gain(parts),
+        share=min(sum(weight for _, _, weight in parts) / total, 1.0),
+        words=tuple(dict.fromkeys(word for _, word, _ in sorted(parts, reverse=True))),
+    )
 
 
 def _forms(term: str) -> tuple[str, ...]:
@@ -276,9 +303,9 @@ def _weighted(
     counts: Mapping[str, int], lengths: Mapping[str, int], average: Mapping[str, float]
 ) -> float:
     total = 0.0
-    for field, count in counts.items():
-        share = _LENGTH[field]
-        total += _WEIGHT[field] * count / (1 - share + share * lengths[field] / average[field])
+    for part, count in counts.items():
+        share = _LENGTH[part]
+        total += _WEIGHT[part] * count / (1 - share + share * lengths[part] / average[part])
     return total
 
 
