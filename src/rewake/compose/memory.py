@@ -108,7 +108,7 @@ def search_notes(
     at = place(project, home)
     directories = memory_directories(at)
     chosen = [directories[one] for one in _scopes(scope)]
-    return rank(chosen, query, cache=_cache(at), disk=at.disk, limit=limit)
+    return rank(chosen, query, cache=_cache(at), disk=at.disk, limit=limit, every_word=True)
 
 
 def _cache(at: Place) -> Path | None:

@@ -16,7 +16,7 @@ import math
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,11 +26,12 @@ from rewake.errors import SearchUnavailableError, StorageError
 from rewake.log.disk import Disk
 from rewake.memory.directory import MemoryDirectory, Stored
 from rewake.memory.reading import UnreadableError
-from rewake.memory.words import indexed, query_words
+from rewake.memory.words import indexed, is_pair, query_words
 
 NAME: Final = "memory.sqlite"
 _LOCK_NAME: Final = "memory.sqlite.lock"
 _VERSION: Final = 1
+_TABLE_NAMES: Final = frozenset({"notes", "words", "places", "totals"})
 _LOCK_WAIT_S: Final = 0.02  # beyond this, reading the notes anew is as fast
 _LOCK_PAUSE_S: Final = 0.002
 
@@ -68,6 +69,9 @@ _PLACES_MAX: Final = 2_000
 _SCORE_MIN: Final = 1.8
 _SCORE_BY_SHARE_MIN: Final = 0.7
 _PART_OF_BEST_MIN: Final = 0.65
+# Most pairs of characters that stand in no note are no words but the end of one and the beginning of the
+# next, so they say less against a note.
+_NO_WORD_PART: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,14 +96,16 @@ def rank(
     cache: Path | None,
     disk: Disk,
     limit: int = 12,
+    every_word: bool = False,
 ) -> list[Hit]:
     """The notes with words of `text`, best first. Each is as its file is now.
 
     The index is kept in the directory `cache`, which must be there; None: in memory, for this once.
+    With `every_word`, for who searches on purpose, a query of common words alone finds notes, too.
 
     Raises SearchUnavailableError where this Python's SQLite has no FTS5.
     """
-    words = query_words(text)
+    words = query_words(text, every_word=every_word)
     if not words or not any(directory.path.is_dir() for directory in directories):
         return []
     by_path = {str(directory.path): directory for directory in directories}
@@ -200,8 +206,10 @@ class _Index:
         weights = {
             term: _rarity(found[term].frequency if term in found else 0, count) for term in terms
         }
-        # A long prompt is no less about something for being long: the weightiest words are its measure.
-        total = sum(sorted(weights.values(), reverse=True)[:_TERMS_MAX])
+        total = _total(
+            weight * (_NO_WORD_PART if term not in found and is_pair(terms[term]) else 1.0)
+            for term, weight in weights.items()
+        )
         parts: dict[int, list[tuple[float, str, float]]] = defaultdict(list)
         for term, one in found.items():
             for number, fields in one.notes.items():
@@ -271,6 +279,13 @@ class _Found:
 
     frequency: int = 0
     notes: dict[int, dict[str, int]] = field(default_factory=dict)
+
+
+def _total(weights: Iterable[float]) -> float:
+    """What a prompt weighs. A long one is no less about something for being long, so the weightiest
+    words are its measure.
+    """
+    return sum(sorted(weights, reverse=True)[:_TERMS_MAX])
 
 
 def _gain(parts: Sequence[tuple[float, str, float]]) -> float:
@@ -395,7 +410,9 @@ def _prepare(connection: sqlite3.Connection) -> None:
         _make_tables(connection)
         connection.execute(f"PRAGMA user_version = {_VERSION}")
         connection.execute("COMMIT")
-    elif version != _VERSION:
+    elif version != _VERSION or not _TABLE_NAMES.issubset(
+        name for (name,) in connection.execute("SELECT name FROM sqlite_master")
+    ):
         raise _OutdatedError
 
 

@@ -37,6 +37,8 @@ _UNSPACED: Final = re.compile(
     "[\u0e00-\u0eff\u1780-\u17ff\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003134f]+"
 )
+_HIRAGANA: Final = re.compile("[\u3041-\u309f]+")
+_PAIR: Final = 2
 _WORD: Final = re.compile(r"[^\W_]+(?:[+#]+(?!\w))?")
 
 
@@ -45,20 +47,30 @@ def indexed(text: str) -> str:
     return f"{_spaced(text)} {' '.join(_parts(text))}" if text else ""
 
 
-def query_words(text: str) -> list[str]:
+def query_words(text: str, *, every_word: bool = False) -> list[str]:
     """The different words of a prompt that may tell what it is about, in their order.
 
-    Common words count only where there are no others.
+    With `every_word`, for who searches on purpose, common ones count where there are no others.
     """
     beginning = text[:_QUERY_CHARS_MAX]
     words = dict.fromkeys(
         word.lower()
         for word in _WORD.findall(f"{_spaced(beginning)} {' '.join(_parts(beginning))}")
     )
-    telling = [
-        word for word in words if word not in STOP_WORDS and (len(word) > 1 or not word.isascii())
-    ]
-    return (telling or list(words))[:QUERY_TERMS_MAX]
+    telling = [word for word in words if _tells(word)]
+    chosen = telling or (list(words) if every_word else [])
+    return chosen[:QUERY_TERMS_MAX]
+
+
+def is_pair(word: str) -> bool:
+    """Whether it is two characters of a text without blanks, and so perhaps no word at all."""
+    return len(word) == _PAIR and _UNSPACED.fullmatch(word) is not None
+
+
+def _tells(word: str) -> bool:
+    if word.isascii():
+        return len(word) > 1 and word not in STOP_WORDS
+    return _HIRAGANA.fullmatch(word) is None  # what is written in it alone is mostly grammar
 
 
 def _spaced(text: str) -> str:

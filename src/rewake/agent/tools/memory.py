@@ -398,7 +398,14 @@ class MemoryReadTool:
 
     def _found(self, query: str, directories: Sequence[MemoryDirectory]) -> str:
         store = self._store
-        hits = rank(directories, query, cache=store.cache, disk=store.disk, limit=_FOUND_MAX)
+        hits = rank(
+            directories,
+            query,
+            cache=store.cache,
+            disk=store.disk,
+            limit=_FOUND_MAX,
+            every_word=True,
+        )
         lines = [self._line(hit.stored) for hit in hits]
         return (
             framed("notes", {"about": query}, "\n".join(lines))
