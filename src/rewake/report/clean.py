@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -114,40 +114,66 @@ class Cleaner:
         cleaned = self.text(text)
         return data if cleaned is text else cleaned.encode("utf-8", "backslashreplace")
 
-    def event(self, event: Event, blobs: BlobReader) -> Event:
-        """The event with its whole payload, all of it cleaned.
+    def events(self, events: Sequence[Event], blobs: BlobReader) -> list[Event]:
+        """The events with their whole payloads, all of them cleaned.
 
-        A payload whose blob is gone is what its preview has.
+        A payload whose blob is gone is what its preview has. Nearly always nothing is to be done, which
+        one search over all strings of many events finds out; one for each takes thirty times as long.
         """
-        raw = _raw(event, blobs)
-        if raw is None:
-            return event
+        read = [_read(event, blobs) for event in events]
+        if self._is_clean(one.value for one in read):
+            return [_whole(one) for one in read]
+        return [self._cleaned(one) for one in read]
+
+    def _cleaned(self, read: _Read) -> Event:
+        if self._is_clean((read.value,)):
+            return _whole(read)
         try:
-            value = _loads(raw)
-            if not self._is_clean(value):
-                raw = jsontext.dumps(self._cleaned(value))
-            elif not isinstance(event.payload, Spilled):
-                return event
+            shown = _mapped(read.value)
+            shown = shown if self._redactor is None else self._redactor.value(shown)
+            return _with_payload(read.event, jsontext.dumps(shown))
         except (ValueError, RecursionError) as error:
-            unread = Unknown(raw, f"its JSON can't be read: {error}")
-            return msgspec.structs.replace(event, payload=unread)
-        payload = decode_payload(event.event_type, event.schema_version, raw)
-        return msgspec.structs.replace(event, payload=payload)
+            return _unread(read.event, str(error))
 
-    def _cleaned(self, value: object) -> object:
-        shown = _mapped(value)
-        return shown if self._redactor is None else self._redactor.value(shown)
-
-    def _is_clean(self, value: object) -> bool:
-        """Whether nothing is to be done, found out in one search over all strings.
-
-        Nearly always so, and a search for each string takes ten times as long.
-        """
+    def _is_clean(self, values: Iterable[object]) -> bool:
         names: set[str] = set()
-        joined = _SEPARATOR.join(_strings(value, names))
+        joined = _SEPARATOR.join(text for value in values for text in _strings(value, names))
         if _SUSPECT.search(joined) is not None or _SECRET_NAME.search(" ".join(names)) is not None:
             return False
         return self._redactor is None or not self._redactor.detector.find(joined)
+
+
+class _Read(NamedTuple):
+    """An event with its payload's JSON and that as a value; None where it can't be read."""
+
+    event: Event
+    raw: bytes | None
+    value: object
+
+
+def _read(event: Event, blobs: BlobReader) -> _Read:
+    raw = _raw(event, blobs)
+    if raw is None:
+        return _Read(event, None, None)
+    try:
+        return _Read(event, raw, _loads(raw))
+    except (ValueError, RecursionError) as error:
+        return _Read(_unread(event, str(error)), None, None)
+
+
+def _whole(read: _Read) -> Event:
+    if read.raw is None or not isinstance(read.event.payload, Spilled):
+        return read.event
+    return _with_payload(read.event, read.raw)
+
+
+def _with_payload(event: Event, raw: bytes) -> Event:
+    payload = decode_payload(event.event_type, event.schema_version, raw)
+    return msgspec.structs.replace(event, payload=payload)
+
+
+def _unread(event: Event, why: str) -> Event:
+    return msgspec.structs.replace(event, payload=Unknown(b"", f"its JSON can't be read: {why}"))
 
 
 def _raw(event: Event, blobs: BlobReader) -> bytes | None:

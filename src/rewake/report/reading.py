@@ -16,13 +16,13 @@ import msgspec
 
 from rewake.log.scan import Transcript
 from rewake.model.codec import CorruptLine, TornTail, decode_payload
-from rewake.model.events import Checkpoint, Event, SessionStart, Spilled
+from rewake.model.events import Checkpoint, Event, SessionStart, Spilled, Unknown
 from rewake.report.clean import Cleaner
 from rewake.report.story import Story
 from rewake.resume.lineage import Lineage, OpenTranscript
 from rewake.resume.load import BlobReader, Damage, refuse_newer
 
-_UNTOLD: Final = frozenset({"checkpoint"})
+_TOGETHER_BYTES: Final = 1 << 18
 
 
 class Reading:
@@ -46,6 +46,8 @@ class Reading:
         self._offset = 0
         self._session_id: str | None = None
         self._identity: tuple[int, int] | None = None
+        self._waiting: list[tuple[Event, str | None, bool]] = []
+        self._waiting_bytes = 0
 
     def catch_up(self) -> bool:
         """Read what is new; whether there was something.
@@ -60,13 +62,16 @@ class Reading:
                 return False
             if self._offset == 0:
                 self._read_ancestors(reader)
-            return self._read(reader.transcript, reader)
+            has_news = self._read(reader.transcript, reader)
+            self._tell_waiting()
+            return has_news
 
     def _begin_anew(self, identity: tuple[int, int]) -> None:
         if self._identity is not None:
             self.story = self._tell()
             self.generation += 1
         self._identity, self._offset, self._session_id = identity, 0, None
+        self._waiting, self._waiting_bytes = [], 0
 
     def _read(self, transcript: Transcript, reader: Lineage) -> bool:
         start = self._offset
@@ -75,12 +80,12 @@ class Reading:
                 break
             self._offset = item.offset + len(item.line) + 1
             if isinstance(item, CorruptLine):
-                self.story.damage(Damage("corrupt_line", item.offset, item.reason))
+                self._damaged(Damage("corrupt_line", item.offset, item.reason))
                 continue
             self._session_id = self._session_id or item.session_id
             if item.session_id != self._session_id:
                 detail = "a line of another session"
-                self.story.damage(Damage("foreign_session", item.offset, detail))
+                self._damaged(Damage("foreign_session", item.offset, detail))
                 continue
             self._take(item, reader, inherited=False)
         return self._offset > start
@@ -102,19 +107,38 @@ class Reading:
         parent = event.parent_id
         if isinstance(event.payload, SessionStart) and reader.ancestor() is not None:
             parent = reader.origin.event_id if reader.origin is not None else parent
-        if not self.story.place(event, parent, inherited=inherited):
-            return
-        if event.event_type in _UNTOLD:
-            event = _small(event)
-            if isinstance(event.payload, Checkpoint) and event.payload.kind == "state":
-                self.story.apply(event)
-                return
-        self.story.apply(self._cleaner.event(event, self._blobs))
+        self._waiting.append((_small(event), parent, inherited))
+        self._waiting_bytes += len(event.line)
+        if self._waiting_bytes > _TOGETHER_BYTES:
+            self._tell_waiting()
+
+    def _damaged(self, damage: Damage) -> None:
+        self._tell_waiting()
+        self.story.damage(damage)
+
+    def _tell_waiting(self) -> None:
+        """Tell the events that wait, cleaned together."""
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        shown = [event for event, _, _ in waiting if not _is_state(event)]
+        cleaned = iter(self._cleaner.events(shown, self._blobs))
+        for event, parent, inherited in waiting:
+            told = event if _is_state(event) else next(cleaned)
+            if not self.story.place(told, parent, inherited=inherited):
+                continue
+            if isinstance(told.payload, Unknown) and told.payload.problem is not None:
+                detail = self._cleaner.text(told.payload.problem)
+                self.story.damage(Damage("unreadable_payload", told.offset, detail))
+            self.story.apply(told)
+
+
+def _is_state(event: Event) -> bool:
+    """Of a state checkpoint nothing but what it cost is shown."""
+    return isinstance(event.payload, Checkpoint) and event.payload.kind == "state"
 
 
 def _small(event: Event) -> Event:
     """A state checkpoint without its state, which nobody looks at here."""
-    if not isinstance(event.payload, Spilled):
+    if event.event_type != "checkpoint" or not isinstance(event.payload, Spilled):
         return event
     raw = bytes(event.payload.preview)
     payload = decode_payload(event.event_type, event.schema_version, raw)
