@@ -41,6 +41,7 @@ class Watched:
     """A page, and everything it did that a report must not do."""
 
     page: Page
+    own: str = "file:"
     said: list[str] = field(default_factory=list)
 
     def watch(self) -> None:
@@ -52,7 +53,7 @@ class Watched:
         page.on("request", lambda request: self._requested(request.url))
 
     def _requested(self, url: str) -> None:
-        if not url.startswith(("file:", "data:", "blob:")):
+        if not url.startswith((self.own, "data:", "blob:")):
             self.said.append(f"request: {url}")
 
     def opened(self, path: Path) -> Page:

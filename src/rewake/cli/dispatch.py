@@ -239,6 +239,18 @@ def _report(values: Values) -> int:
     )
 
 
+def _view(values: Values) -> int:
+    from rewake.cli.view import view_sessions
+
+    return view_sessions(
+        values.text("session"),
+        values.path("cwd"),
+        port=values.integer("port") or 0,
+        open_=values.flag("open"),
+        redact=values.flag("redact"),
+    )
+
+
 def _import(values: Values) -> int:
     from rewake.cli.import_ import import_archive
 
@@ -467,6 +479,7 @@ _COMMANDS: Final[dict[str, Callable[[Values], int]]] = {
     "repair": _repair,
     "export": _export,
     "report": _report,
+    "view": _view,
     "import": _import,
     "delete": _delete,
     "trash": _trash,

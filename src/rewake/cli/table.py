@@ -688,6 +688,26 @@ Examples:
     argument=_SESSION,
 )
 
+VIEW: Final = Command(
+    name="view",
+    help="Look at sessions in the browser while they are at work; for this machine only, read only.",
+    examples="""
+Examples:
+  rewake view --open                          the list of sessions
+  rewake view newest --open                   one of them, as it grows
+  rewake view --port 8123
+""",
+    options=(
+        Option(
+            "port", ("--port",), "integer", "Listen there; default: any free one.", "N", least=0
+        ),
+        _OPEN,
+        _REDACT,
+        _CWD,
+    ),
+    argument=Option("session", (), "text", "Id, beginning of an id, title, or newest.", "ID"),
+)
+
 IMPORT: Final = Command(
     name="import",
     help="Take a session out of an archive and put it under this project, to be resumed here.",
@@ -860,6 +880,7 @@ COMMANDS: Final = {
         REPAIR,
         EXPORT,
         REPORT,
+        VIEW,
         IMPORT,
         DELETE,
         TRASH,

@@ -190,7 +190,7 @@ class Contents:
             return {**named, "kind": _kind(before, after), "problem": "Its path can't be read."}
         named.update(kind=found.kind, added=found.added, removed=found.removed)
         if found.problem:
-            return {**named, "problem": self._cleaner.text(found.problem)}
+            return {**named, "problem": "Its content can't be read any more."}
         text = found.text
         if len(text) > _DIFF_CHARS_MAX:
             text = text[:_DIFF_CHARS_MAX].rpartition("\n")[0]

@@ -7,7 +7,6 @@ repair put another in its place) is told anew from its beginning.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -49,8 +48,13 @@ class Reading:
         self._waiting: list[tuple[Event, str | None, bool]] = []
         self._waiting_bytes = 0
 
-    def catch_up(self) -> bool:
-        """Read what is new; whether there was something.
+    @property
+    def offset(self) -> int:
+        """How far the transcript is told, in bytes."""
+        return self._offset
+
+    def catch_up(self, bytes_max: int | None = None) -> bool:
+        """Read what is new, about `bytes_max` of it at most; whether there was something.
 
         Raises StorageError, DamagedError, UnreadableVersionError.
         """
@@ -62,7 +66,7 @@ class Reading:
                 return False
             if self._offset == 0:
                 self._read_ancestors(reader)
-            has_news = self._read(reader.transcript, reader)
+            has_news = self._read(reader.transcript, reader, bytes_max)
             self._tell_waiting()
             return has_news
 
@@ -73,10 +77,12 @@ class Reading:
         self._identity, self._offset, self._session_id = identity, 0, None
         self._waiting, self._waiting_bytes = [], 0
 
-    def _read(self, transcript: Transcript, reader: Lineage) -> bool:
+    def _read(self, transcript: Transcript, reader: Lineage, bytes_max: int | None) -> bool:
         start = self._offset
         for item in transcript.forward(start):
             if isinstance(item, TornTail):
+                break
+            if bytes_max is not None and item.offset - start > bytes_max:
                 break
             self._offset = item.offset + len(item.line) + 1
             if isinstance(item, CorruptLine):
@@ -145,12 +151,3 @@ def _small(event: Event) -> Event:
     if isinstance(payload, Checkpoint) and payload.kind == "state":
         return msgspec.structs.replace(event, payload=payload)
     return event
-
-
-def same_file(path: Path) -> tuple[int, int, int] | None:
-    """What tells whether a transcript has changed: device, inode, size; None where it is gone."""
-    try:
-        found = os.stat(path)  # noqa: PTH116  # called often
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino, found.st_size

@@ -7,7 +7,7 @@ makes of a lost parent is what this makes of it.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 
 import msgspec
 
@@ -93,6 +93,12 @@ class Segments:
         if not self._row_ids or event_id > self._row_ids[-1]:
             self._row_ids.append(event_id)
             self._row_numbers.append(row)
+
+    def row_of(self, event_id: str) -> int | None:
+        """The first row of an event; None where it has none."""
+        at = bisect_left(self._row_ids, event_id)
+        found = at < len(self._row_ids) and self._row_ids[at] == event_id
+        return self._row_numbers[at] if found else None
 
     def said(self, label: str, time_ms: int) -> None:
         """A message of the current one."""

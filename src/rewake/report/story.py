@@ -29,6 +29,7 @@ from rewake.model.content import (
 from rewake.model.events import (
     AgentEvent,
     AgentIntent,
+    Change,
     Checkpoint,
     Event,
     FileChangeIntent,
@@ -77,6 +78,7 @@ class _Call(msgspec.Struct):
     content: dict[str, Any]
     flags: int = OPEN
     started: bool = False
+    intended: tuple[Change, ...] = ()
 
 
 class Story:
@@ -282,6 +284,7 @@ class Story:
         if phase.resolution is not None:
             content.update(self._contents.evidence(phase.resolution))
             call.flags |= VERDICT
+            self._show_intended(call)
             self._interrupted(call, phase)
         self._end(call, is_error=phase.status == "failed" or _is_error(phase))
 
@@ -304,8 +307,7 @@ class Story:
             case ShellIntent():
                 call.content["cwd"] = intent.cwd
             case FileChangeIntent():
-                # Until the outcome says what was done, it is what was to be done.
-                call.content["intended"] = self._contents.diffs(intent.changes)
+                call.intended = intent.changes
             case _:
                 return
 
@@ -321,6 +323,7 @@ class Story:
             content["todos"] = [[todo.status, todo.content] for todo in outcome.todos]
         if outcome.changes:
             content.pop("intended", None)
+            call.intended = ()
             content["diffs"] = diffs = self._contents.diffs(outcome.changes)
             call.flags |= CHANGES
             for number, (change, diff) in enumerate(zip(outcome.changes, diffs, strict=False)):
@@ -433,8 +436,22 @@ class Story:
         for number, (change, diff) in enumerate(zip(agent.changes, diffs, strict=False)):
             self.turns.changed(change, diff, row, number)
 
+    def _show_intended(self, call: _Call) -> None:
+        """Where no outcome says what was done, what was to be done."""
+        if call.intended:
+            call.content["intended"] = self._contents.diffs(call.intended)
+            call.intended = ()
+
+    def show_open(self) -> None:
+        """Somebody looks now: calls that are at work say what they are about to change."""
+        for call in self._calls.values():
+            if call.intended:
+                self._show_intended(call)
+                self._keep(call)
+
     def finish(self) -> None:
         """Nothing follows."""
+        self.show_open()
         self.turns.finish()
         self.store.finish()
 

@@ -18,6 +18,7 @@ from rewake.errors import RewakeError
 from rewake.log.blobs import BlobStore
 from rewake.log.disk import Disk
 from rewake.log.layout import SessionPaths, checked_name
+from rewake.log.lock import holder
 from rewake.report.clean import Cleaner
 from rewake.report.contents import HIGHLIGHTED_CHARS_MAX, Contents
 from rewake.report.reading import Reading
@@ -137,6 +138,13 @@ class Telling:
     def _origin(self) -> str | None:
         inherited = [item for item in self.main.story.segments.all if item.inherited]
         return inherited[-1].last_id if inherited else None
+
+    def is_written(self, disk: Disk) -> bool:
+        """Whether a process has the session open for writing now."""
+        try:
+            return holder(self.paths.lock, disk) is not None
+        except RewakeError:
+            return False  # `head` says what is wrong with the lock
 
     def findings(self, disk: Disk) -> dict[str, Any]:
         """What `check` says. Reads the whole transcript."""

@@ -42,7 +42,7 @@ async function begin() {
       location.reload();
     });
     const id = parameters().get("s");
-    if (id) await new SessionPage(new LiveSource(token, id), { homeLink: `#${new URLSearchParams({ token })}` }).start(app);
+    if (id) await new SessionPage(new LiveSource(token, id), { homeLink: `#${new URLSearchParams({ token })}` }).start(app, parameters().get("m"));
     else await new HomePage(new LiveSource(token, null), linkTo).start(app);
   } catch (error) {
     fail(app, error);

@@ -89,7 +89,8 @@ export class LiveSource {
   }
 
   async chunk(key, number) {
-    const answer = await this.ask(`/chunk/${encodeURIComponent(key)}/${number}`);
+    const answer = await this.ask(`/chunk/${encodeURIComponent(key)}/${number}`).catch(() => null);
+    if (answer === null) return null;
     return unpack(await answer.arrayBuffer());
   }
 }
@@ -158,13 +159,12 @@ export class Story {
 
   /** Read it, or what is new in it; whether there was anything. */
   async refresh() {
-    let told = await this.source.story(this.key, this.settled, this.steps.row.length, this.stamp);
+    const told = await this.source.story(this.key, this.settled, this.steps.row.length, this.stamp);
     if (told === null) throw new Error("This story is not in the file.");
     if (told.unchanged) return false;
-    if (this.stamp !== "" && !told.stamp.startsWith(this.stamp.split("-", 2).join("-") + "-")) {
-      this.reset();
-      told = await this.source.story(this.key, 0, 0, "");
-    }
+    this.wasReset = Boolean(told.reset && this.stamp !== "");
+    if (this.wasReset) this.reset();
+    this.isWhole = told.isWhole ?? true;
     this.take(told);
     return true;
   }

@@ -47,19 +47,20 @@ export class SessionPage {
     };
   }
 
-  async start(app) {
+  async start(app, message = null) {
+    this.wanted = message;
     this.head = await this.source.head();
     this.context.id = this.head.id.slice(0, 13);
     document.title = `${this.head.title || "Session"} · Rewake`;
     await this.story.refresh();
+    // A live one is told by reading it, so its head is known only now.
+    if (this.source.live) this.head = await this.source.head();
     this.build(app);
     this.refill();
     this.charts.draw();
     listenToKeys(this.keys());
     addEventListener("beforeprint", () => this.makeWhole());
     addEventListener("afterprint", () => this.makeVirtual());
-    const row = /(?:^|[#&])row=(\d{1,9})/.exec(location.hash);
-    if (row) this.goTo(Number(row[1]));
     if (this.source.live) this.poll();
   }
 
@@ -220,8 +221,9 @@ export class SessionPage {
     this.rows = rows;
     this.empty.hidden = this.entries.length > 0;
     const leftOut = this.story.base;
-    this.notice.hidden = !leftOut;
-    if (leftOut) this.notice.textContent = `The oldest ${many(leftOut, "row")} were left out, so that the page stays small. rewake show has them.`;
+    this.notice.hidden = !leftOut && this.story.isWhole;
+    if (!this.story.isWhole) this.notice.textContent = `Reading the transcript … ${Math.round((100 * this.head.read) / (this.head.bytes || 1))} %`;
+    else if (leftOut) this.notice.textContent = `The oldest ${many(leftOut, "row")} were left out, so that the page stays small. rewake show has them.`;
     this.list.update(this.entries.length);
     this.fillSide();
   }
@@ -259,6 +261,7 @@ export class SessionPage {
       });
     }
     if (key === this.at) element.classList.add("at");
+    if (story.at("flags", row) & (OPEN | AGENT)) element.dataset.open = "1";
     element.addEventListener("focusin", () => this.setAt(key, false));
     return element;
   }
@@ -533,11 +536,9 @@ export class SessionPage {
 
   async poll() {
     for (;;) {
-      await new Promise((go) => setTimeout(go, POLL_MS));
-      if (document.hidden || this.isGone) {
-        if (this.isGone) return;
-        continue;
-      }
+      await this.goToWanted();
+      await new Promise((go) => setTimeout(go, this.story.isWhole ? POLL_MS : 0));
+      if (document.hidden) continue;
       try {
         await this.catchUp();
         this.followButton.classList.remove("lost");
@@ -548,12 +549,21 @@ export class SessionPage {
     }
   }
 
+  /** The message that the address names, as soon as it was read. */
+  async goToWanted() {
+    if (this.wanted === null) return;
+    const { row } = await this.source.json(`/row/${encodeURIComponent(this.wanted)}`);
+    if (row === null && !this.story.isWhole) return;
+    this.wanted = null;
+    if (row !== null) this.goTo(row);
+  }
+
   async catchUp() {
     const hasNews = await this.story.refresh();
     if (!hasNews) return;
     const branchBefore = this.head.current;
     this.head = await this.source.head();
-    if (this.branch === null && branchBefore !== this.head.current) this.list.clear();
+    if (this.story.wasReset || (this.branch === null && branchBefore !== this.head.current)) this.list.clear();
     for (const [id] of this.openAgents) await this.readAgent(id);
     this.forgetOpen();
     this.refill();
@@ -563,15 +573,9 @@ export class SessionPage {
     if (this.follow) this.toEnd();
   }
 
-  /** Rows whose content may have changed are made anew. */
+  /** Rows that weren't at their end when they were made are made anew. */
   forgetOpen() {
-    for (const [key, element] of this.list.shown) {
-      const [name, row] = splitKey(key);
-      const story = name === "m" ? this.story : this.agents.get(name);
-      const isOpen = row >= (story?.count ?? 0) || story.at("flags", row) & OPEN || story.at("flags", row) & AGENT;
-      if (isOpen || element.dataset.open) this.list.redraw(key);
-      element.dataset.open = isOpen ? "1" : "";
-    }
+    for (const [key, element] of [...this.list.shown]) if (element.dataset.open) this.list.redraw(key);
   }
 }
 
