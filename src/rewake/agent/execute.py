@@ -15,6 +15,7 @@ from itertools import groupby
 from typing import Final, Protocol
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import msgspec
 
@@ -40,6 +41,7 @@ from rewake.state.world import OpenCall
 Work = Callable[[], Awaitable[ToolOutput]]
 
 _NS_PER_MS: Final = 1e6
+_NOT_EXECUTED: Final = "This call was not executed: the run was interrupted before it."
 
 
 class CallObserver(Protocol):
@@ -139,8 +141,7 @@ class Executor:
         Calls that had not started are recorded as not executed.
         """
         error = CallInterruptedError("the interruption of the run")
-        told = "This call was not executed: the run was interrupted before it."
-        cut = [action.cut_short(error, told) for action in self._running]
+        cut = [action.cut_short(error, _NOT_EXECUTED) for action in self._running]
         self._running.clear()
         return [settlement for settlement in cut if settlement is not None]
 
@@ -196,9 +197,19 @@ class Executor:
     async def _perform(self, action: Action, tool: Tool, prepared: Prepared) -> ToolOutput:
         async with self.turns.held(prepared.serial_keys):
             action.intent = prepared.intent
-            await anyio.to_thread.run_sync(action.start)
+            await self._start(action)
             self.observer.on_call(action.tool_name, prepared)
             return await self._finish(action, partial(self._used, action, tool, prepared), prepared)
+
+    async def _start(self, action: Action) -> None:
+        """Record that the call begins. Whoever cancels meanwhile knows that it did not."""
+        try:
+            await anyio.to_thread.run_sync(action.start)
+            await anyio.lowlevel.checkpoint_if_cancelled()
+        except anyio.get_cancelled_exc_class():
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(action.fail, _NOT_EXECUTED)
+            raise
 
     async def _used(self, action: Action, tool: Tool, prepared: Prepared) -> ToolOutput:
         began_ns = self.monotonic_ns()
