@@ -19,7 +19,7 @@ from rewake.settings.source import read_text
 from rewake.settings.spots import Path, dotted
 
 _INDENT: Final = "  "
-_REST_OF_LINE: Final = re.compile(r"(?:[ \t\r]++|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
+_REST_OF_LINE: Final = re.compile(r"(?:[ \t\r]++|//[^\n]*+|/\*[^*]*+(?:\*(?!/)[^*]*+)*\*/)*")
 
 
 @dataclass(frozen=True, slots=True)

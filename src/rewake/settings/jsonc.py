@@ -16,9 +16,10 @@ from rewake.settings.spots import Path, Spot, TextError
 DEPTH_MAX: Final = 64  # settings nest five levels deep; a thousand brackets are an attack
 _NUMBER_CHARS_MAX: Final = 400  # more than the longest double has
 _SHOWN_CHARS: Final = 20
-# Possessive, so that no text makes them slow.
-_GAP: Final = r"(?:[ \t\r\n]++|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+"
-_TEXT: Final = r'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*+"'
+# Only classes of characters are possessive: of groups that are, early versions of Python 3.11 lose
+# track. Each alternative begins and ends in one way only, so that no text makes them slow.
+_GAP: Final = r"(?:[ \t\r\n]++|//[^\n]*+|/\*[^*]*+(?:\*(?!/)[^*]*+)*\*/)*"
+_TEXT: Final = r'"[^"\\\x00-\x1f]*+(?:\\.[^"\\\x00-\x1f]*+)*"'
 _SKIP: Final = re.compile(_GAP)
 _STRING: Final = re.compile(_TEXT)
 # Whole pieces of what is right are matched at once; what isn't is looked at step by step.

@@ -13,13 +13,13 @@ from typing import Any, Final
 from rewake.settings.jsonc import DEPTH_MAX
 from rewake.settings.spots import Path, Spot, TextError
 
-_SPACE: Final = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*+")
+_SPACE: Final = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*")
 _BLANK: Final = re.compile(r"[ \t]*+")
-_KEY: Final = re.compile(r"""[A-Za-z0-9_-]++|"(?:[^"\\\n]++|\\.)*+"|'[^'\n]*+'""")
+_KEY: Final = re.compile(r"""[A-Za-z0-9_-]++|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*"|'[^'\n]*+'""")
 _TEXT: Final = re.compile(
-    r'"""(?:[^"\\]++|\\.|"(?!""))*+"{3,5}'
-    r"|'''(?:[^']++|'(?!''))*+'{3,5}"
-    r'|"(?:[^"\\\n]++|\\.)*+"'
+    r'"""(?:[^"\\]++|\\.|"(?!""))*"{3,5}'
+    r"|'''(?:[^']++|'(?!''))*'{3,5}"
+    r'|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*"'
     r"|'[^'\n]*+'",
     re.DOTALL,
 )
