@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from rewake.compose.place import NEWEST
     from rewake.compose.reports import Reported, report
     from rewake.compose.sessions import open_session, resolve, resume, sessions
+    from rewake.compose.settings import load_settings, set_setting
     from rewake.compose.telemetry import send_recorded
     from rewake.errors import (
         ExitCode,
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
         RewakeError,
         SessionBusyError,
         SessionNotFoundError,
+        SettingsError,
         StorageError,
         TelemetryError,
         UncertainError,
@@ -104,6 +106,7 @@ _HOMES = {
     "rewake.compose.reports": ("Reported", "report"),
     "rewake.compose.commands": ("ShellCommand", "shell_commands", "stop_shell_command"),
     "rewake.compose.sessions": ("open_session", "resolve", "resume", "sessions"),
+    "rewake.compose.settings": ("load_settings", "set_setting"),
     "rewake.compose.telemetry": ("send_recorded",),
     "rewake.errors": (
         "ExitCode",
@@ -115,6 +118,7 @@ _HOMES = {
         "RewakeError",
         "SessionBusyError",
         "SessionNotFoundError",
+        "SettingsError",
         "StorageError",
         "TelemetryError",
         "UncertainError",
@@ -191,6 +195,7 @@ __all__ = [
     "Session",
     "SessionBusyError",
     "SessionNotFoundError",
+    "SettingsError",
     "Settlement",
     "ShellCommand",
     "ShellIntent",
@@ -217,6 +222,7 @@ __all__ = [
     "gc",
     "import_",
     "instructions",
+    "load_settings",
     "notes",
     "open_session",
     "openai_messages",
@@ -231,6 +237,7 @@ __all__ = [
     "search_notes",
     "send_recorded",
     "sessions",
+    "set_setting",
     "shell_commands",
     "stats",
     "stop_shell_command",

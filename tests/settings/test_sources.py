@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,7 @@ from tests.cli.conftest import shell
 from tests.cli.shell import Done, Shell, call, turn
 from tests.settings.conftest import Files
 
+import rewake
 from rewake.cli.options import AgentChoices
 from rewake.cli.settled import settings_of
 from rewake.compose.settings import places_of
@@ -256,3 +258,19 @@ def test_an_error_names_every_fact_for_programs(files: Files) -> None:
     error = caught.value
     assert (error.file, error.line, error.column) == (os.fspath(file), 2, 16)
     assert (error.key, error.expected, error.found) == ("max_steps", "a whole number", '"many"')
+
+
+def test_a_program_reads_and_sets_them(files: Files) -> None:
+    read = partial(rewake.load_settings, project=files.project, home=files.home)
+    put = partial(rewake.set_setting, project=files.project, home=files.home)
+    file = put("permissions.deny", ["Read(.env)"], source="local")
+    assert file == files.project / ".rewake/settings.local.json"
+    loaded = read(settings='{"theme": "x"}', sources="local")
+    assert loaded.settings.permissions.deny == ("Read(.env)",)
+    assert loaded.settings.theme == "x"
+    put("permissions.deny", None, source="local")
+    assert read().settings.permissions.deny == ()
+    with pytest.raises(rewake.SettingsError, match="max_steps"):
+        put("max_steps", "many")
+    with pytest.raises(rewake.UsageError):
+        put("nonsense", 1)

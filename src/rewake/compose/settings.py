@@ -12,11 +12,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from rewake.compose.place import Place
+from rewake.compose.place import Place, place
 from rewake.errors import RewakeError, SettingsError, UsageError
 from rewake.log.disk import storage_error
 from rewake.log.lock import DirectoryLock
 from rewake.settings.edit import Edit
+from rewake.settings.keypath import parse_key
 from rewake.settings.load import FILE_SOURCES, FileSource, Loaded, Places, load
 from rewake.settings.source import parsed, text_in
 from rewake.settings.trust import Answer, read_answers, with_answer, write_answers
@@ -83,6 +84,40 @@ def load_for(
     """The settings for work at this place. Raises SettingsError, UsageError."""
     where = places_of(at, sources=sources, extra=extra, flags=flags, cwd=cwd)
     return load(where, may_leave_out=may_leave_out)
+
+
+def load_settings(
+    project: str | Path = ".",
+    *,
+    home: str | Path | None = None,
+    sources: str | None = None,
+    settings: str | None = None,
+) -> Loaded:
+    """What counts in a project, who says it, and what is left out for want of trust.
+
+    `sources` is such as "user,local", `settings` a file or JSON that comes before all files but the
+    administrator's. Nothing is written. Raises SettingsError for what can't be used.
+    """
+    return load_for(place(project, home), sources=sources, extra=settings, cwd=Path(project))
+
+
+def set_setting(
+    key: str,
+    value: object,
+    *,
+    source: FileSource = "user",
+    project: str | Path = ".",
+    home: str | Path | None = None,
+) -> Path:
+    """Set a key such as "permissions.allow", None to unset it; returns the file.
+
+    Durable on return, and nothing else in the file is changed, however many processes do so at once.
+    Raises UsageError for a key that isn't known, SettingsError for a value that it can't have, and
+    StorageError, after which the file is as it was.
+    """
+    names = parse_key(key)
+    edit = Edit("remove", names) if value is None else Edit("put", names, value)
+    return change_settings(place(project, home), source, [edit]).file
 
 
 def bring_up_to_date(at: Place, loaded: Loaded) -> list[str]:
