@@ -186,6 +186,8 @@ def test_a_refused_file_is_named_with_its_reason(
     assert "SECRET" not in said
     assert "outside of the project" in said
     assert "files called .env are secrets" in said
+    worker.run("Again")
+    assert len([one for one in worker.watch.notices if ".env" in one]) == 1
 
 
 def test_a_small_model_gets_no_more_than_a_part_of_its_window(
@@ -196,6 +198,7 @@ def test_a_small_model_gets_no_more_than_a_part_of_its_window(
     worker.run("Hi")
     (said,) = worker.said()
     assert said == "Hi"
+    assert "AGENTS.md: the 750 bytes for instructions are used up" in worker.watch.notices[0]
 
 
 def _asks_summary(request: object) -> bool:

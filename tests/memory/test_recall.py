@@ -232,6 +232,46 @@ def test_a_recall_without_any_time_holds_nothing_up(session: rewake.Session, at:
     assert watch.notices == ["Notes were recalled not at all: the time for it was over."]
 
 
+def test_the_small_model_of_the_settings_judges(workshop: Workshop, tmp_path: Path) -> None:
+    script = tmp_path / "judge.jsonl"
+    script.write_text('{"text": "[]"}\n')
+    settings = Settings(small_model=f"script:{script}", memory=Memory(recall_time_ms_max=20_000))
+    worker = workshop.worker(settings=settings)
+    worker.run("Make a release")
+    assert worker.recalled() == []
+    script.write_text('{"text": "[1]"}\n')
+    worker.run("Make a release")
+    assert worker.recalled() == ["release-steps"]
+    (entry,) = [one for one in worker.session.messages if one.message.source == "memory"]
+    assert entry.message.details is not None
+    assert entry.message.details["by"] == "judge"
+
+
+def test_a_run_without_a_prompt_drops_the_recall_that_was_under_way(
+    session: rewake.Session, at: Place
+) -> None:
+    judge = Judge(hold=threading.Event())
+    recall = Recall(
+        session,
+        tuple(memory_directories(at).values()),
+        cache=None,
+        disk=at.disk,
+        now=lambda: NOW,
+        on_notice=lambda _text: None,
+        judge=lambda: judge,
+        time_ms_max=1_000,
+    )
+
+    async def begin() -> None:
+        await recall.on_prompt("Make a release")
+        assert recall._pending is not None
+        await recall.on_prompt(None)  # another run: what was under way is dropped
+        assert recall._pending is None
+
+    anyio.run(begin)
+    assert [one for one in session.messages if one.message.source == "memory"] == []
+
+
 @pytest.mark.parametrize(
     ("answer", "chosen"),
     [

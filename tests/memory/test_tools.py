@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 from tests.agent.doubles import text
 from tests.memory.conftest import Worker, Workshop, call, keep
+from tests.memory.test_directory import FullDisk
 
 import rewake
+from rewake.agent.permissions import Answer, Question
 from rewake.agent.ports import Reply
+from rewake.agent.tools.memory import MemoryTool
 from rewake.compose.memory import memory_directories
 from rewake.compose.place import Place
 from rewake.memory.directory import MemoryDirectory
+from rewake.settings.schema import Permissions, Settings
 
 KEY = "sk-ant-api03-" + "a1B2" * 10
 
@@ -190,3 +194,48 @@ def test_what_can_not_be_a_note_is_refused_with_a_reason(
     assert is_error
     assert reason in said
     assert directory.listing().notes == ()
+
+
+def test_a_rule_allows_notes_of_the_project_only(
+    workshop: Workshop, directory: MemoryDirectory
+) -> None:
+    worker = workshop.worker(
+        remember(),
+        remember(scope="user", name="vim"),
+        text("Done."),
+        mode="default",
+        settings=Settings(permissions=Permissions(allow=("Memory(project/**)",))),
+    )
+    worker.run("Remember")
+    (_, first, first_failed), (_, second, second_failed) = worker.results()
+    assert (first, first_failed) == ("Remembered the project note tabs.", False)
+    assert second_failed
+    assert "needs the user's permission" in second
+
+
+def test_always_for_a_note_allows_no_edits(workshop: Workshop, directory: MemoryDirectory) -> None:
+    worker = workshop.worker(remember(), text("Done."), mode="default")
+    asked: list[Question] = []
+
+    def ask(question: Question) -> Answer:
+        asked.append(question)
+        return "always"
+
+    worker.loop.executor.permissions._ask = ask
+    worker.run("Remember")
+    assert [question.rule for question in asked] == ["Memory"]
+
+
+def test_a_full_disk_under_the_notes_does_not_end_the_run(
+    workshop: Workshop, directory: MemoryDirectory
+) -> None:
+    worker = workshop.worker(remember(), text("Done."))
+    tool = worker.loop.executor.tools["Memory"]
+    assert isinstance(tool, MemoryTool)
+    tool._store.directories["project"]._disk = FullDisk(0)
+    result = worker.run("Remember")
+    assert result.reason == "done"
+    said, is_error = last_result(worker)
+    assert is_error
+    assert "NOT applied" in said
+    assert directory.find("tabs") is None

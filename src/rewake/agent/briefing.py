@@ -11,7 +11,7 @@ The rules kept here:
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -48,10 +48,18 @@ _GONE: Final = "[rewake] Instructions that no longer apply, because their files 
 class Briefing:
     """An attendant. `before_prompt` belongs before a prompt is recorded."""
 
-    def __init__(self, session: Session, instructions: Instructions, cwd: Path) -> None:
+    def __init__(
+        self,
+        session: Session,
+        instructions: Instructions,
+        cwd: Path,
+        on_notice: Callable[[str], None] | None = None,
+    ) -> None:
         self._session = session
         self._instructions = instructions
         self._cwd = cwd
+        self._on_notice = on_notice
+        self._noticed: set[str] = set()
         self._worked_in: dict[str, tuple[Path, ...]] = {}
 
     def before_prompt(self) -> None:
@@ -106,6 +114,7 @@ class Briefing:
     # --- telling -----------------------------------------------------------------------------
 
     def _tell(self, applying: Applying) -> None:
+        self._tell_user(applying)
         given = given_in(self._session.state.conversation)
         news = [file for file in applying.files if given.get(file.shown) != file.sha256]
         gone = [shown for shown in given if shown not in applying.present]
@@ -114,6 +123,21 @@ class Briefing:
         refused = [one for one in applying.refused if one.notable and news]
         text = _text(news, gone, given, [f"{one.shown}: {one.reason}" for one in refused])
         self._session.user(text, source=SOURCE, details=_details(news, gone))
+
+    def _tell_user(self, applying: Applying) -> None:
+        """What is refused or cut is the user's to put right: told once a run of the program."""
+        if self._on_notice is None:
+            return
+        told = [f"{one.shown}: {one.reason}" for one in applying.refused if one.notable]
+        told += [
+            f"{file.shown}: only the first {len(file.text.encode())} of {file.size} bytes are given"
+            for file in applying.files
+            if file.is_cut
+        ]
+        for sentence in told:
+            if sentence not in self._noticed:
+                self._noticed.add(sentence)
+                self._on_notice(f"Instructions: {sentence}.")
 
 
 def given_in(conversation: Conversation) -> dict[str, str]:

@@ -9,18 +9,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from rewake.agent.ports import Model, ModelRequest
 from rewake.errors import RewakeError
 from rewake.memory.frame import framed, inert
-from rewake.memory.ranking import Hit
 from rewake.model.content import Text, Usage, plain_text
 from rewake.model.ids import synthetic_id
 from rewake.state.text import clip
 from rewake.state.view import ViewMessage
+
+if TYPE_CHECKING:
+    from rewake.memory.ranking import Hit
 
 _PROMPT_BYTES_MAX: Final = 4_000
 _DESCRIPTION_BYTES_MAX: Final = 300

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import anyio.to_thread
@@ -28,12 +28,14 @@ from rewake.errors import RewakeError
 from rewake.log.disk import Disk
 from rewake.memory.directory import MemoryDirectory, Stored
 from rewake.memory.frame import framed, inert
-from rewake.memory.ranking import Hit, rank
 from rewake.model.content import JsonObject, Usage
 from rewake.session.core import Session
 from rewake.state.conversation import Conversation, Entry
 from rewake.state.text import clip
 from rewake.state.world import tool_calls
+
+if TYPE_CHECKING:
+    from rewake.memory.ranking import Hit
 
 SOURCE: Final = "memory"
 MEMORY_TOOLS: Final = frozenset({"Memory", "MemoryRead"})
@@ -136,15 +138,10 @@ class Recall:
             pending.task.cancel()
 
     async def _look(self, pending: _Pending) -> None:
+        if not any(directory.path.is_dir() for directory in self._directories):
+            return
         known = in_context(self._session.state.conversation, self._directories)
-        search = partial(
-            rank,
-            self._directories,
-            pending.prompt,
-            cache=self._cache,
-            disk=self._disk,
-            limit=_CANDIDATES_MAX + len(known),
-        )
+        search = partial(self._ranked, pending.prompt, _CANDIDATES_MAX + len(known))
         try:
             hits = await anyio.to_thread.run_sync(search, abandon_on_cancel=True)
         except RewakeError as error:
@@ -154,6 +151,11 @@ class Recall:
         pending.candidates = new[:_CANDIDATES_MAX]
         if self._judge is not None and pending.candidates:
             await self._ask(pending, self._judge)
+
+    def _ranked(self, prompt: str, limit: int) -> list[Hit]:
+        from rewake.memory.ranking import rank  # a database, which not every prompt needs
+
+        return rank(self._directories, prompt, cache=self._cache, disk=self._disk, limit=limit)
 
     async def _ask(self, pending: _Pending, open_judge: Callable[[], Model]) -> None:
         """Have the model judge; where it fails, the ranking stands and the user is told why."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rewake.agent.briefing import Briefing
 from rewake.agent.ports import Attendant, Model, Tool
@@ -41,9 +41,11 @@ from rewake.memory.instructions import (
 )
 from rewake.memory.likeness import Proposal, proposals
 from rewake.memory.note import Note
-from rewake.memory.ranking import Hit, rank
 from rewake.session.core import Session
 from rewake.settings.schema import Settings
+
+if TYPE_CHECKING:
+    from rewake.memory.ranking import Hit
 
 _MEMORY: Final = "memory"
 # Of a small window, instructions take at most about a quarter and recalled notes a sixteenth, at three
@@ -105,6 +107,8 @@ def search_notes(
 
     Raises SearchUnavailableError where this Python's SQLite has no FTS5.
     """
+    from rewake.memory.ranking import rank  # a database
+
     at = place(project, home)
     directories = memory_directories(at)
     chosen = [directories[one] for one in _scopes(scope)]
@@ -268,7 +272,7 @@ def remembering(
     project = session.directory.parents[1]
     home = home or home_of(session)
     window = model.context_tokens or _CONTEXT_TOKENS_DEFAULT
-    briefing = briefed(session, model, settings, cwd=cwd, home=home)
+    briefing = briefed(session, model, settings, cwd=cwd, home=home, on_notice=on_notice)
     if not is_recorded or settings.memory.enabled is False:
         return Remembering(briefing, (briefing,))
     disk = Disk()
@@ -301,13 +305,22 @@ def home_of(session: Session) -> Path:
 
 
 def briefed(
-    session: Session, model: Model, settings: Settings, *, cwd: Path, home: Path
+    session: Session,
+    model: Model,
+    settings: Settings,
+    *,
+    cwd: Path,
+    home: Path,
+    on_notice: Callable[[str], None] | None = None,
 ) -> Briefing:
-    """What gives a session, or a sub-agent's, the instructions that apply to it."""
+    """What gives a session, or a sub-agent's, the instructions that apply to it.
+
+    `on_notice` hears of what is refused.
+    """
     window = model.context_tokens or _CONTEXT_TOKENS_DEFAULT
     instruction_bytes = min(TOTAL_BYTES_MAX, int(window * _INSTRUCTION_BYTES_PER_TOKEN))
     found = Instructions(_bounds(home, session.root, settings, instruction_bytes))
-    return Briefing(session, found, Path(os.path.realpath(cwd)))
+    return Briefing(session, found, Path(os.path.realpath(cwd)), on_notice)
 
 
 def _or_default(chosen: int | None, default: int) -> int:

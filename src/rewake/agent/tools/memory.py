@@ -45,7 +45,6 @@ from rewake.memory.directory import (
 from rewake.memory.frame import framed, inert
 from rewake.memory.likeness import alike
 from rewake.memory.note import DESCRIPTION_BYTES_MAX, TYPES, Note, checked_note_name, with_source
-from rewake.memory.ranking import rank
 from rewake.model.content import JsonObject, Text
 from rewake.model.events import (
     Change,
@@ -397,6 +396,8 @@ class MemoryReadTool:
         return framed("note", {**said, "description": note.description}, note.body)
 
     def _found(self, query: str, directories: Sequence[MemoryDirectory]) -> str:
+        from rewake.memory.ranking import rank  # a database, which few calls need
+
         store = self._store
         hits = rank(
             directories,
