@@ -24,6 +24,7 @@ from rewake.errors import SettingsError
 from rewake.log.git import is_tracked
 from rewake.settings.check import lookup
 from rewake.settings.keys import KEYS, Key
+from rewake.settings.mcp_json import read_mcp_json
 from rewake.settings.migrations import CURRENT
 from rewake.settings.schema import Settings
 from rewake.settings.source import RISING, Source, SourceName, given, parsed, read_source
@@ -135,6 +136,7 @@ class Loaded:
                 " permission mode default, no rule that allows, no MCP servers."
             )
         for source in self.sources:
+            yield from source.told
             if source.version > CURRENT:
                 ignored = ", ".join(source.left_out)
                 yield (
@@ -211,6 +213,8 @@ def _sources(places: Places, *, may_leave_out: bool) -> tuple[list[Source], list
     managed = places.managed
     if managed is not None:
         take(lambda: read_source("managed", managed, STEM), may_fail=False)
+    servers = read_mcp_json(places.root) if "project" in places.only else None
+    found += [] if servers is None else [servers]
     found.sort(
         key=lambda source: RISING.index(source.name)
     )  # stable: the command line over --settings

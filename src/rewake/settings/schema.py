@@ -37,7 +37,11 @@ class HookMatcher(msgspec.Struct, frozen=True):
 
 
 class McpServer(msgspec.Struct, frozen=True):
-    """How to start or reach an MCP server: `command` (stdio) or `url` (streamable HTTP or SSE)."""
+    """How to start or reach an MCP server: `command` (stdio) or `url` (streamable HTTP or SSE).
+
+    With `trust_read_only_hint` a tool that the server calls read-only is run without being asked for;
+    `.mcp.json` can't say it. `timeout_s` is for one call.
+    """
 
     command: str | None = None
     args: tuple[str, ...] = ()
@@ -47,6 +51,7 @@ class McpServer(msgspec.Struct, frozen=True):
     headers: dict[str, str] = {}
     disabled: bool = False
     timeout_s: float | None = None
+    trust_read_only_hint: bool = False
 
 
 class Agents(msgspec.Struct, frozen=True):

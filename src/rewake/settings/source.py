@@ -25,8 +25,8 @@ from rewake.settings.migrations import CURRENT, migrate, version_of
 from rewake.settings.spots import Path as KeyPath
 from rewake.settings.spots import Spot, TextError, dotted, line_and_column, nearest
 
-SourceName = Literal["user", "project", "local", "flags", "managed"]
-RISING: Final[tuple[SourceName, ...]] = ("user", "project", "local", "flags", "managed")
+SourceName = Literal["user", "mcp", "project", "local", "flags", "managed"]
+RISING: Final[tuple[SourceName, ...]] = ("user", "mcp", "project", "local", "flags", "managed")
 FORMATS: Final = (".json", ".toml")
 FILE_BYTES_MAX: Final = 1 << 20
 _BOM: Final = b"\xef\xbb\xbf"
@@ -39,7 +39,8 @@ class Source:
 
     `is_foreign`: it comes with the project. `changes` are the sentences of migrations; `left_out`
     the keys of a newer version whose values this one doesn't understand; it `hides_guards` if
-    rules or hooks may be among them.
+    rules or hooks may be among them. `told` are sentences on what can't be used. The source `mcp` is
+    the project's `.mcp.json`.
     """
 
     name: SourceName
@@ -53,6 +54,7 @@ class Source:
     changes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     hides_guards: bool = False
+    told: tuple[str, ...] = ()
 
     def place(self, path: KeyPath) -> tuple[int, int]:
         """Line and column of a key, from 1; 0, 0 where there is no file."""
