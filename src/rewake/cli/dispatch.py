@@ -353,6 +353,16 @@ def _config(values: Values) -> int:
     return config(values.text("action") or "list", words, values.path("cwd"), choices)
 
 
+def _mcp(values: Values) -> int:
+    from rewake.cli.mcp import list_servers
+
+    if values.text("action") not in {None, "list"}:
+        raise UsageError(
+            f"rewake mcp can't {values.text('action')}.", remedy="It lists the servers: rewake mcp."
+        )
+    return list_servers(values.path("cwd"), as_json=values.flag("json"))
+
+
 def _demo(values: Values) -> int:
     from rewake.cli.demo import run_demo
 
@@ -489,5 +499,6 @@ _COMMANDS: Final[dict[str, Callable[[Values], int]]] = {
     "stats": _stats,
     "skills": _skills,
     "config": _config,
+    "mcp": _mcp,
     "demo": _demo,
 }

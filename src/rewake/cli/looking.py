@@ -45,6 +45,10 @@ def show(name: Name, agent: Agent | None, choices: AgentChoices) -> None:
             from rewake.compose.memory import instructions
 
             print_instructions(instructions(None, working_directory(choices)))
+        case "mcp":
+            from rewake.cli.mcp import print_servers
+
+            print_servers(agent, working_directory(choices))
         case "skills":
             from rewake.cli.skills import print_skills
 

@@ -28,6 +28,7 @@ Name = Literal[
     "instructions",
     "skills",
     "theme",
+    "mcp",
     "help",
     "quit",
 ]
@@ -55,6 +56,7 @@ HELP: Final = """\
 /instructions       which AGENTS.md and CLAUDE.md apply here
 /skills             the skills, and the commands written in Markdown
 /theme [NAME]       the colours: ansi, dark, light or none
+/mcp                the MCP servers, and how they are
 /help               this
 /quit               leave (or Ctrl-D)
 

@@ -846,6 +846,16 @@ Examples:
         "action", (), "text", "list (default), show, edit, search or forget.", "ACTION"
     ),
     second=Option("words", (), "text", "Names of notes, or words.", "NAME", may_repeat=True),
+MCP: Final = Command(
+    name="mcp",
+    help="List the MCP servers of this project, whether they work, and their tools.",
+    examples="""
+Examples:
+  rewake mcp
+  rewake mcp list --json | jq '.servers[].state'
+""",
+    options=(Option("json", ("--json",), "flag", "One object."), _CWD),
+    argument=Option("action", (), "text", "list (default).", "ACTION", choices=("list",)),
 )
 
 STATS: Final = Command(
@@ -890,6 +900,7 @@ COMMANDS: Final = {
         CONFIG,
         INSTRUCTIONS,
         MEMORY,
+        MCP,
         DEMO,
     )
 }

@@ -82,9 +82,11 @@ def build_agent(
     permissions = Permissions(
         options.permission_mode or given.mode or "default", given.allow, given.deny, options.ask
     )
+    at_hand = {tool.spec.name: tool for tool in tools or builtin_tools()}
     added = beside(
         extensions or Extensions(),
         session,
+        at_hand,
         cwd=cwd,
         mode=lambda: permissions.mode,
         notice=observer.on_notice,
@@ -114,6 +116,7 @@ def build_agent(
     executor = Executor(
         session=session,
         tools={tool.spec.name: tool for tool in (*tools, *added.tools)},
+        tools=at_hand,
         context=context,
         permissions=permissions,
         observer=observer,

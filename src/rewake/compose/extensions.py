@@ -1,8 +1,8 @@
-"""What users add to the agent: skills, commands in Markdown, hooks; and how it is put beside the loop.
+"""What users add to the agent: skills, commands, hooks, MCP servers; and how it is put beside the loop.
 
 The rules kept here: nothing of it is imported where nothing of it is there; what can't be used is a
 sentence for the user and never an error; what a project's own files would run waits for the user's
-trust (settings see to that for hooks).
+trust (settings see to that for hooks and servers).
 """
 
 from __future__ import annotations
@@ -10,19 +10,27 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import anyio.to_thread
+
 from rewake.agent.ports import Attendant, Ending, Gate, Guard, Tool
 from rewake.agent.tools.environment import for_command
+from rewake.log.disk import Disk
 from rewake.session.core import Session
 from rewake.settings.schema import Settings
 
 if TYPE_CHECKING:
     from rewake.agent.commands import Commands
-    from rewake.agent.hooks import Hook
+    from rewake.agent.hooks import Hook, Hooks
+    from rewake.agent.mcp.config import ServerConfig
+    from rewake.agent.mcp.hub import McpHub
     from rewake.agent.skills import Skills
 
+_INSTALL: Final = "pip install 'rewake[mcp]'"
 PROJECT_DIRECTORIES: Final = (".rewake", ".claude")
 
 
@@ -33,6 +41,7 @@ class Extensions:
     skills: Skills | None = None
     commands: Commands | None = None
     hooks: tuple[Hook, ...] = ()
+    servers: tuple[ServerConfig, ...] = ()
     problems: tuple[str, ...] = ()
 
 
@@ -40,7 +49,6 @@ class Extensions:
 class Additions:
     """What extensions add to a loop. `endings` come when the session is about to be closed."""
 
-    tools: tuple[Tool, ...] = ()
     system: str = ""
     readable_directories: tuple[Path, ...] = ()
     attendants: tuple[Attendant, ...] = ()
@@ -49,7 +57,9 @@ class Additions:
     endings: tuple[Ending, ...] = ()
 
 
-def load_extensions(home: Path, root: Path, settings: Settings) -> Extensions:
+def load_extensions(
+    home: Path, root: Path, settings: Settings, environ: Mapping[str, str] = os.environ
+) -> Extensions:
     """The extensions of a project: what its own and the home's directories and the settings hold."""
     skills, commands = load_written(home, root)
     problems = [str(one) for found in (skills, commands) if found for one in found.problems]
@@ -59,7 +69,16 @@ def load_extensions(home: Path, root: Path, settings: Settings) -> Extensions:
 
         hooks, found_problems = hooks_in(settings.hooks, "the settings")
         problems += found_problems
-    return Extensions(skills, commands, tuple(hooks), tuple(problems))
+    servers: list[ServerConfig] = []
+    if settings.mcp_servers:
+        from rewake.agent.mcp.config import server_configs
+
+        servers, found_problems = server_configs(settings.mcp_servers, environ)
+        problems += found_problems
+        if servers and find_spec("mcp") is None:
+            problems.append(f"MCP servers need the extra mcp: {_INSTALL}")
+            servers = []
+    return Extensions(skills, commands, tuple(hooks), tuple(servers), tuple(problems))
 
 
 def load_written(home: Path, root: Path) -> tuple[Skills | None, Commands | None]:
@@ -81,30 +100,62 @@ def load_written(home: Path, root: Path) -> tuple[Skills | None, Commands | None
 def beside(
     extensions: Extensions,
     session: Session,
+    tools: dict[str, Tool],
     *,
     cwd: Path,
     mode: Callable[[], str],
     notice: Callable[[str], None],
     environ: Mapping[str, str] = os.environ,
 ) -> Additions:
-    """What stands beside the loop of this session."""
-    tools: list[Tool] = []
+    """What stands beside the loop of this session, and more `tools`, now and before later requests."""
     system = ""
     readable: tuple[Path, ...] = ()
     skills = extensions.skills
     if skills is not None and skills.skills:
         from rewake.agent.skills import SkillTool
 
-        tools.append(SkillTool(skills))
+        tools["Skill"] = SkillTool(skills)
         system = skills.listing()
         readable = tuple(skill.directory.resolve() for skill in skills.skills)
-    if not extensions.hooks:
-        return Additions(tuple(tools), system, readable)
-    from rewake.agent.hooks import Hooks
-
     environment = for_command(environ, frozenset(), str(cwd)) | {
         "REWAKE_PROJECT_DIR": str(session.root),
         "CLAUDE_PROJECT_DIR": str(session.root),  # the name that hooks of other agents look for
     }
-    hooks = Hooks(session, extensions.hooks, cwd, environment, mode, notice)
-    return Additions(tuple(tools), system, readable, (hooks,), (hooks,), (hooks,), (hooks.end,))
+    attendants: list[Attendant] = []
+    endings: list[Ending] = []
+    hooks: tuple[Hooks, ...] = ()
+    if extensions.hooks:
+        from rewake.agent.hooks import Hooks
+
+        hooks = (Hooks(session, extensions.hooks, cwd, environment, mode, notice),)
+        attendants.append(hooks[0])
+        endings.append(hooks[0].end)
+    if extensions.servers:
+        hub = _hub(extensions, session, cwd, environment)
+        from rewake.agent.mcp.tool import McpAttendant
+
+        attendants.append(McpAttendant(hub, tools, notice))
+        endings.append(partial(_close, hub))
+    return Additions(system, readable, tuple(attendants), hooks, hooks, tuple(endings))
+
+
+def _hub(
+    extensions: Extensions, session: Session, cwd: Path, environment: Mapping[str, str]
+) -> McpHub:
+    """The session's servers, being started; they end with the session at the latest."""
+    from rewake.agent.mcp.hub import start_hub
+
+    hub = start_hub(
+        extensions.servers,
+        root=session.root,
+        cwd=cwd,
+        environment=environment,
+        log_directory=session.directory / "mcp",
+        disk=Disk(),
+    )
+    session.on_close(hub.close)
+    return hub
+
+
+async def _close(hub: McpHub, _reason: str) -> None:
+    await anyio.to_thread.run_sync(hub.close)

@@ -375,7 +375,7 @@ def _agent_cut_short(call: OpenCall, found: Sidechain, evidence: JsonObject, by:
 def _ask_the_tool(call: OpenCall, verify: Mapping[str, Verify], by: By) -> Settlement:
     hook = verify.get(call.tool_name)
     if hook is None:
-        return _unknown(call, by, {"verify": "this tool can't tell"})
+        return _unknown(call, by, {"verify": "this tool can't tell", **_named(call.intent)})
     try:
         answer = hook(call)
     except Exception as error:  # noqa: BLE001  # a hook is foreign code; its failure is no proof
@@ -391,6 +391,14 @@ def _ask_the_tool(call: OpenCall, verify: Mapping[str, Verify], by: By) -> Settl
     text = f"This {call.tool_name} call {told[answer.verdict]} {answer.note}".rstrip()
     resolution = msgspec.structs.replace(answer, by=by)
     return _settlement(call, resolution, text, is_error=answer.verdict != "applied")
+
+
+def _named(intent: object) -> JsonObject:
+    """What a person, or whoever was called, can find the effect by."""
+    if not isinstance(intent, OtherIntent):
+        return {}
+    named = {"description": intent.description, "idempotency_key": intent.idempotency_key}
+    return {name: value for name, value in named.items() if value}
 
 
 def _unknown(call: OpenCall, by: By, evidence: JsonObject) -> Settlement:

@@ -70,7 +70,6 @@ class Connection:
     state: State = "starting"
     reason: str = ""
     tools: tuple[RemoteTool, ...] = ()
-    instructions: str = ""
     problems: tuple[str, ...] = ()
     _client: Client | None = None
     _scope: anyio.CancelScope | None = None
@@ -81,6 +80,11 @@ class Connection:
     _failures: int = 0
     _not_before: float = 0.0
     _is_closing: bool = False
+
+    @property
+    def has_just_failed(self) -> bool:
+        """Whether this is the first failure since it last worked."""
+        return self.state == "failed" and self._failures == 1
 
     # --- its life
 
@@ -104,12 +108,13 @@ class Connection:
         if self._lost is None:
             self._lost = reason
             self._signal.set()
+            self._unsettle()
             if self._scope is not None and self.state == "starting":
                 self._scope.cancel()
 
     async def _once(self, transport: Transport) -> None:
-        self._wanted, self._settled = anyio.Event(), anyio.Event()
-        self._signal, self._lost = anyio.Event(), None
+        self._wanted, self._signal, self._lost = anyio.Event(), anyio.Event(), None
+        self._unsettle()
         self._become("starting")
         deadline = anyio.current_time() + self.limits.start_s
         reason = f"it gave no answer within {self.limits.start_s:g} s"
@@ -141,7 +146,6 @@ class Connection:
             cache=None,
         ) as client:
             await self._list(client)
-            self.instructions = client.instructions or ""
             self._client = client
             if self._scope is not None:
                 self._scope.deadline = math.inf
@@ -201,6 +205,11 @@ class Connection:
         )
         self._become("failed")
 
+    def _unsettle(self) -> None:
+        """Have whoever asks from now on wait for how the next start ends."""
+        if self._settled.is_set():
+            self._settled = anyio.Event()
+
     def _become(self, state: State) -> None:
         self.state = state
         if state != "starting":
@@ -249,6 +258,8 @@ class Connection:
 
     async def _ready_client(self) -> Client:
         name = self.config.name
+        if self.state == "ready" and self._lost is not None:
+            await self._settled.wait()  # it is about to be known as failed
         if self.state == "failed":
             pause = self._not_before - anyio.current_time()
             if pause > 0:
@@ -257,6 +268,7 @@ class Connection:
                     f"be tried again in {math.ceil(pause)} s."
                 )
             self._wanted.set()
+            self._unsettle()
             self.state = "starting"
         if self.state == "starting":
             await self._settled.wait()

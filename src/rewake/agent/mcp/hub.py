@@ -141,20 +141,10 @@ class McpHub:
             start_blocking_portal(backend="asyncio", name="rewake-mcp")
         )
         self._portal = portal
-        portal.call(self._begin, portal, make, root, limits)
-
-    async def _begin(
-        self,
-        portal: BlockingPortal,
-        make: Callable[[ServerConfig, Callable[[str], None]], Transport],
-        root: str,
-        limits: Limits,
-    ) -> None:
         for config in self.configs:
-            connection = Connection(config, root, limits, self._on_change)
+            connection = portal.call(partial(Connection, config, root, limits, self._on_change))
             self._connections[config.name] = connection
-            transport = make(config, connection.lose)
-            portal.start_task_soon(connection.live, transport)
+            portal.start_task_soon(connection.live, make(config, connection.lose))
 
     def close(self) -> None:
         """End all servers. Harmless when called twice."""
@@ -175,7 +165,7 @@ class McpHub:
 
     def _on_change(self, connection: Connection) -> None:
         with self._changed:
-            if connection.state == "failed" and self._portal is not None:
+            if connection.has_just_failed and self._portal is not None:
                 self._notices.append(self._failure(connection))
             for problem in connection.problems:
                 if problem not in self._said:
