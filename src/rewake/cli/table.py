@@ -846,6 +846,8 @@ Examples:
         "action", (), "text", "list (default), show, edit, search or forget.", "ACTION"
     ),
     second=Option("words", (), "text", "Names of notes, or words.", "NAME", may_repeat=True),
+)
+
 MCP: Final = Command(
     name="mcp",
     help="List the MCP servers of this project, whether they work, and their tools.",

@@ -82,7 +82,11 @@ def build_agent(
     permissions = Permissions(
         options.permission_mode or given.mode or "default", given.allow, given.deny, options.ask
     )
-    at_hand = {tool.spec.name: tool for tool in tools or builtin_tools()}
+    remembers = remembering(session, model, settings, observer.on_notice, cwd=cwd, home=home)
+    has_agents = tools is None
+    if tools is None:
+        tools = (*builtin_tools(), *remembers.tools)
+    at_hand = {tool.spec.name: tool for tool in tools}
     added = beside(
         extensions or Extensions(),
         session,
@@ -109,13 +113,8 @@ def build_agent(
         boot_id=boot_id(),
         forbids=permissions.forbids,
     )
-    remembers = remembering(session, model, settings, observer.on_notice, cwd=cwd, home=home)
-    has_agents = tools is None
-    if tools is None:
-        tools = (*builtin_tools(), *remembers.tools)
     executor = Executor(
         session=session,
-        tools={tool.spec.name: tool for tool in (*tools, *added.tools)},
         tools=at_hand,
         context=context,
         permissions=permissions,
@@ -131,9 +130,9 @@ def build_agent(
         limits=Limits(settings.max_steps, settings.max_cost_usd),
         compact_at_tokens=settings.compact_at_tokens,
         attendants=(
+            *added.attendants,  # a prompt that a hook blocks recalls nothing
             *remembers.attendants,
             BackgroundNews(session, observer.on_notice),
-            *added.attendants,
         ),
         briefing=remembers.briefing.before_prompt,
         gates=(*_gates(session, executor, settings), *added.gates),
@@ -155,7 +154,7 @@ def build_agent(
             open_model=open_model,
             on_progress=on_agent or (lambda _progress: None),
         )
-        _give_agents(loop, rules)
+        _give_agents(loop, rules, at_hand)
     return loop
 
 
@@ -171,13 +170,13 @@ def _rules(settings: Settings, options: AgentOptions) -> Rules:
     )
 
 
-def _give_agents(loop: Loop, rules: Rules) -> None:
+def _give_agents(loop: Loop, rules: Rules, at_hand: dict[str, Tool]) -> None:
     if loop.session.sidechains is None:
         return
     agents = Subagents(loop, loop.session.sidechains, rules)
     if rules.depth_max > 0:
-        tools = {tool.spec.name: tool for tool in task_tools(agents)}
-        loop.executor.tools = {**loop.executor.tools, **tools}
+        # The dictionary that the executor has, and that tools of MCP servers are put into later.
+        at_hand.update({tool.spec.name: tool for tool in task_tools(agents)})
 
 
 def _gates(session: Session, executor: Executor, settings: Settings) -> tuple[Gate, ...]:

@@ -42,6 +42,7 @@ class Extensions:
     commands: Commands | None = None
     hooks: tuple[Hook, ...] = ()
     servers: tuple[ServerConfig, ...] = ()
+    server_wait_s: float | None = None
     problems: tuple[str, ...] = ()
 
 
@@ -78,7 +79,9 @@ def load_extensions(
         if servers and find_spec("mcp") is None:
             problems.append(f"MCP servers need the extra mcp: {_INSTALL}")
             servers = []
-    return Extensions(skills, commands, tuple(hooks), tuple(servers), tuple(problems))
+    return Extensions(
+        skills, commands, tuple(hooks), tuple(servers), settings.mcp_wait_s, tuple(problems)
+    )
 
 
 def load_written(home: Path, root: Path) -> tuple[Skills | None, Commands | None]:
@@ -132,9 +135,10 @@ def beside(
         endings.append(hooks[0].end)
     if extensions.servers:
         hub = _hub(extensions, session, cwd, environment)
-        from rewake.agent.mcp.tool import McpAttendant
+        from rewake.agent.mcp.tool import FIRST_WAIT_S, McpAttendant
 
-        attendants.append(McpAttendant(hub, tools, notice))
+        wait_s = extensions.server_wait_s or FIRST_WAIT_S
+        attendants.append(McpAttendant(hub, tools, notice, wait_s))
         endings.append(partial(_close, hub))
     return Additions(system, readable, tuple(attendants), hooks, hooks, tuple(endings))
 

@@ -111,6 +111,12 @@ _KEYS: Final = (
         needs_trust=True,
     ),
     Key("mcp_servers", "MCP servers, by name.", "none", "by_name", needs_trust=True),
+    Key(
+        "mcp_wait_s",
+        "How many seconds the first request waits at most for MCP servers that are starting.",
+        "5",
+        above_zero=True,
+    ),
     Key("agents.depth_max", "How deep sub-agents nest.", needs_trust=True, above_zero=True),
     Key(
         "agents.parallel_max",

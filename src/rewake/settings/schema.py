@@ -109,7 +109,8 @@ class Settings(msgspec.Struct, frozen=True):
 
     `small_model` judges and titles; `max_cost_usd` is US dollars for one run; `compact_at_tokens` the
     size of a request from which the conversation is compacted; `verify` a command that must succeed
-    before a run counts as done, which is asked at most `verify_max` times.
+    before a run counts as done, which is asked at most `verify_max` times. `mcp_wait_s` is how many
+    seconds the first request waits at most for MCP servers that are starting.
     """
 
     model: str | None = None
@@ -122,6 +123,7 @@ class Settings(msgspec.Struct, frozen=True):
     verify_max: int | None = None
     hooks: dict[str, tuple[HookMatcher, ...]] = {}
     mcp_servers: dict[str, McpServer] = {}
+    mcp_wait_s: float | None = None
     agents: Agents = Agents()
     memory: Memory = Memory()
     instructions: Instructions = Instructions()

@@ -24,7 +24,7 @@ from rewake.model.events import Intent, OtherIntent, Outcome, ReadOnlyIntent
 
 KEY_META: Final = "rewake/idempotency-key"
 """Under this key of a call's `_meta` a server finds the call's idempotency key."""
-FIRST_WAIT_S: Final = 3.0
+FIRST_WAIT_S: Final = 5.0
 _PREVIEW_CHARS_MAX: Final = 4_000
 _SUMMARY_CHARS_MAX: Final = 120
 
