@@ -140,7 +140,9 @@ def test_the_server_gets_the_key_of_the_intent(endings: Endings) -> None:
     assert answer(endings["key"]) == f"rewake:{endings['key']['call_id']}"
 
 
-@pytest.mark.parametrize(("tool", "words"), [("fails", "Error executing tool fails"), ("wrong", "a")])
+@pytest.mark.parametrize(
+    ("tool", "words"), [("fails", "Error executing tool fails"), ("wrong", "a")]
+)
 def test_an_error_of_the_tool_is_a_failed_call(endings: Endings, tool: str, words: str) -> None:
     assert endings[tool]["status"] == "failed"
     assert words in answer(endings[tool])
@@ -149,7 +151,7 @@ def test_an_error_of_the_tool_is_a_failed_call(endings: Endings, tool: str, word
 def test_an_image_is_kept_as_a_blob(endings: Endings) -> None:
     (block,) = endings["picture"]["answer"]["content"]
     assert (block["type"], block["media_type"]) == ("image", "image/png")
-    assert list(endings["picture"]["home"].glob(f"projects/*/blobs/*/{block['sha256']}*"))
+    assert list(endings["picture"]["home"].glob(f"projects/*/blobs/**/{block['sha256']}"))
 
 
 def test_a_huge_answer_is_cut_with_a_word(endings: Endings) -> None:
