@@ -142,6 +142,7 @@ def test_what_could_run_something_send_something_or_cost_something_needs_trust()
         "permissions.deny",
         "compact_at_tokens",
         "verify_max",
+        "mcp_wait_s",
         "memory.enabled",
         "memory.recall",
         "memory.recall_notes_max",
