@@ -133,6 +133,62 @@ def test_a_time_out_kills_grandchildren_too(bench: Bench) -> None:
     assert not output.outcome.details["background"]
 
 
+DAEMON = """
+import os, sys, time
+if os.fork():
+    sys.exit()
+os.setsid()
+if os.fork():
+    os._exit(0)
+os.closerange(0, 256)
+open("daemon", "w").write(str(os.getpid()))
+time.sleep(600)
+"""
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets the wrapper adopt")
+
+
+@on_linux
+def test_a_time_out_ends_a_daemon_that_forked_twice_and_closed_everything(bench: Bench) -> None:
+    bench.write("daemon.py", DAEMON)
+    output_of(bench, f"{sys.executable} daemon.py; sleep 600", timeout_ms=2000)
+    assert not is_alive(int((bench.project / "daemon").read_text()))
+
+
+@on_linux
+def test_a_daemon_that_closed_everything_counts_as_long_as_it_lives(bench: Bench) -> None:
+    bench.write("daemon.py", DAEMON)
+    wait = "until test -s daemon; do sleep 0.01; done"
+    output = output_of(bench, f"{sys.executable} daemon.py; {wait}")
+    assert output.outcome.details["background"] is True
+    os.kill(int((bench.project / "daemon").read_text()), signal.SIGKILL)
+    assert not shell.wait(directory_of(bench, output)).background
+
+
+@on_linux
+def test_output_of_what_a_command_left_behind_is_bounded_too(bench: Bench) -> None:
+    output = bench.call(BashTool(output_bytes_max=100_000), command="yes & echo $! > pid")
+    assert output.outcome.exit_code == 0
+    status = shell.wait(directory_of(bench, output))
+    assert not status.background
+    assert status.stdout.size <= 100_000
+    assert not is_alive(int((bench.project / "pid").read_text()))
+
+
+def test_gigabytes_of_output_leave_no_more_than_the_limit(bench: Bench) -> None:
+    tool = BashTool(output_bytes_max=1_000_000)
+    output = bench.call(tool, command="head -c 4000000000 /dev/zero; echo after")
+    assert output.outcome.details["output_limit"] is True
+    assert (directory_of(bench, output) / "stdout").stat().st_size <= 1_000_000
+
+
+def test_a_process_that_holds_the_output_open_blocks_nobody(bench: Bench) -> None:
+    os.mkfifo(bench.project / "go")
+    output = output_of(bench, "echo out; (cat go; echo late) &")
+    assert plain_text(output.content).startswith("out\nExit code 0")
+    (bench.project / "go").write_text("")
+    assert shell.wait(directory_of(bench, output)).stdout.text == "out\nlate\n"
+
+
 def test_a_time_out_lets_a_program_clean_up_first(bench: Bench) -> None:
     output_of(
         bench, "trap 'echo cleaned > f; exit' TERM; while :; do sleep 0.05; done", timeout_ms=300
@@ -147,7 +203,7 @@ def test_a_program_that_ignores_the_polite_signal_is_killed(bench: Bench) -> Non
 
 
 def test_output_without_end_is_stopped_and_cut_to_head_and_tail(bench: Bench) -> None:
-    command = "echo first; trap 'echo last; exit' TERM; while :; do echo " + "x" * 2000 + "; done"
+    command = "echo first; head -c 150000 /dev/zero | tr '\\0' x; echo; echo last; sleep 600"
     output = bench.call(BashTool(output_bytes_max=100_000), command=command)
     assert output.outcome.details["output_limit"] is True
     kept = (directory_of(bench, output) / "stdout").read_text()
@@ -291,6 +347,18 @@ def test_a_killed_wrapper_is_told_from_a_finished_command(tmp_path: Path) -> Non
     wrapper = json.loads((agent.directory / "start").read_bytes())["pid"]
     os.kill(wrapper, signal.SIGKILL)
     agent.process.wait()
+    assert shell.inspect(agent.directory).state == "running"
+    agent.go("")
+    assert shell.wait(agent.directory).state == "vanished"
+
+
+def test_of_a_killed_agent_and_wrapper_the_command_goes_on_and_its_end_is_unknown(
+    tmp_path: Path,
+) -> None:
+    agent = Agent(tmp_path, "cat go")
+    wrapper = json.loads((agent.directory / "start").read_bytes())["pid"]
+    os.kill(wrapper, signal.SIGKILL)
+    agent.kill()
     assert shell.inspect(agent.directory).state == "running"
     agent.go("")
     assert shell.wait(agent.directory).state == "vanished"

@@ -56,19 +56,42 @@ def record_end(session: Session, command: BackgroundCommand) -> bool:
         status = shell.inspect(directory)
     except OSError as error:
         raise storage_error(error, directory, "read") from error
-    ended = status.exit or shell.ShellExit()
     session.record(
         ToolLifecycle(
             tool_name="Bash",
             status="resolved",
             call_id=command.call_id,
-            outcome=Outcome(exit_code=ended.exit_code, duration_ms=ended.duration_ms or None),
+            message_id=command.message_id,
+            index=command.index,
+            provider_call_id=command.provider_call_id,
+            outcome=_outcome(session, command, status),
             result=None if command.told else _told(command, status),
             resolution=_resolution(command, status),
         ),
         barrier=True,
     )
+    if session.tracker is not None:
+        session.tracker.recorded(command.call_id)
     return True
+
+
+def _outcome(session: Session, command: BackgroundCommand, status: shell.ShellStatus) -> Outcome:
+    """How it ended, with what has changed meanwhile and is no other call's.
+
+    Only the process that started a command has watched the project since.
+    """
+    ended = status.exit or shell.ShellExit()
+    outcome = Outcome(exit_code=ended.exit_code, duration_ms=ended.duration_ms or None)
+    tracker = session.tracker
+    if tracker is None:
+        return outcome
+    if not tracker.is_open(command.call_id):
+        why = f"the background command {command.short_id} went on after its agent"
+        missed = {"reason": why, "paths": ["."], "count": 1}
+        return msgspec.structs.replace(outcome, details={"not_covered": [missed]})
+    outcome = tracker.after(command.call_id, outcome)
+    details = {**outcome.details, "while_in_background": True}
+    return msgspec.structs.replace(outcome, details=details)
 
 
 def _resolution(command: BackgroundCommand, status: shell.ShellStatus) -> Resolution:

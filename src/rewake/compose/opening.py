@@ -28,7 +28,7 @@ from rewake.record.lines import Timestamps
 from rewake.record.recorder import Recorder
 from rewake.resume.lineage import Lineage
 from rewake.resume.load import Loaded, conversation_at, load
-from rewake.resume.running import OnRunning, settle_running
+from rewake.resume.running import OnRunning, end_commands, settle_running
 from rewake.session.core import ResumeState, Session
 from rewake.state.conversation import Conversation
 from rewake.state.fold import SessionState
@@ -324,6 +324,7 @@ def _in_memory(at: Place, session_id: str, state: SessionState, options: Options
     shared = Shared(ids, run_id, blobs, session_id, options.sinks, redact)
     session.sidechains = Sidechains(at, paths, options, shared, directory)
     session.on_close(lambda: shutil.rmtree(directory, ignore_errors=True))
+    session.on_close(lambda: end_commands(session.state.world.commands.values(), directory))
     session.record(SessionStart(project=_project(at)))
     session.record(options.run(at))
     return session

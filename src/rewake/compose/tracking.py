@@ -40,6 +40,16 @@ class SessionTracker:
         with self._mutex:
             self._tracker.before(call_id)
 
+    def goes_on(self, call_id: str) -> None:
+        """See `FileTracker`."""
+        with self._mutex:
+            self._tracker.goes_on(call_id)
+
+    def is_open(self, call_id: str) -> bool:
+        """See `FileTracker`."""
+        with self._mutex:
+            return self._tracker.is_open(call_id)
+
     def after(self, call_id: str, outcome: Outcome) -> Outcome:
         """See `FileTracker`."""
         with self._mutex:

@@ -36,6 +36,9 @@ from rewake.resume.load import BlobReader, inflate
 COPIED_FROM: Final = "copied_from"
 """In the project of a session's first line: the root whose files its own are a copy of."""
 
+WHILE_IN_BACKGROUND: Final = "while_in_background"
+"""In the details of an outcome: its changes are what was found while a command ran by itself."""
+
 _DOUBTFUL: Final = frozenset({"partial", "unknown"})
 
 
@@ -43,7 +46,8 @@ class Recorded(msgspec.Struct, frozen=True):
     """What one event says was changed. `doubtful`: it may have happened, wholly or in part.
 
     `began_id` is the event with which the call or the sub-agent began: what else is on record from
-    there on happened at the same time.
+    there on happened at the same time. `background`: the changes are all that was found while a command
+    ran in the background, so that some may be somebody else's.
     """
 
     event_id: str
@@ -52,6 +56,7 @@ class Recorded(msgspec.Struct, frozen=True):
     tool_name: str = ""
     call_id: str = ""
     doubtful: bool = False
+    background: bool = False
     not_covered: tuple[str, ...] = ()
     began_id: str = ""
 
@@ -60,7 +65,8 @@ class Folded(msgspec.Struct, frozen=True):
     """A path over a stretch of history: what it was, and what the agent left.
 
     `mixed`: somebody else changed it between two changes of the agent, so that going back would take
-    that along. `doubtful`: whether the last change happened isn't known.
+    that along. `doubtful`: whether the last change happened isn't known. `background`: one of the
+    changes may be a background command's or somebody else's.
     """
 
     path: bytes
@@ -70,6 +76,7 @@ class Folded(msgspec.Struct, frozen=True):
     last_id: str
     mixed: bool = False
     doubtful: bool = False
+    background: bool = False
 
 
 def recorded(
@@ -180,7 +187,9 @@ def _changes(event: Event, started: dict[str, _Started]) -> Recorded | None:
         made = intent.changes
     name = payload.tool_name
     found = _record(event, made, tool_name=name, call_id=call_id, began_id=began_id, missed=missed)
-    return msgspec.structs.replace(found, doubtful=doubtful) if found is not None else None
+    shared = outcome is not None and bool(outcome.details.get(WHILE_IN_BACKGROUND))
+    changed = {"doubtful": doubtful, "background": shared}
+    return msgspec.structs.replace(found, **changed) if found is not None else None
 
 
 def _record(
@@ -254,19 +263,26 @@ def fold(events: Iterable[Recorded]) -> dict[bytes, Folded]:
     A path that is again what it was stays listed, since somebody may have changed it since.
     """
     strands: dict[bytes, list[Strand]] = {}
+    background: set[bytes] = set()
     for event in events:
         began_id = event.began_id or event.event_id
         for path, change in event.changes:
+            if event.background:
+                background.add(path)
             strands.setdefault(path, []).append(
                 Strand(began_id, event.event_id, change.before, change.after, event.doubtful)
             )
-    return {path: _folded(path, listed) for path, listed in strands.items()}
+    return {
+        path: _folded(path, listed, background=path in background)
+        for path, listed in strands.items()
+    }
 
 
-def _folded(path: bytes, strands: list[Strand]) -> Folded:
+def _folded(path: bytes, strands: list[Strand], *, background: bool) -> Folded:
     woven = weave(strands)
     first, last = strands[0], strands[-1]
-    return Folded(path, *woven[:2], first.event_id, last.event_id, woven.mixed, last.doubtful)
+    ids = (first.event_id, last.event_id)
+    return Folded(path, *woven[:2], *ids, woven.mixed, last.doubtful, background)
 
 
 def net_changes(events: Iterable[Event], blobs: BlobReader) -> tuple[Change, ...]:

@@ -25,6 +25,7 @@ Why = Literal[
     "",
     "changed",
     "mixed",
+    "background",
     "other_session",
     "missing_content",
     "leads_elsewhere",
@@ -35,13 +36,14 @@ Why = Literal[
 _WORDS: Final[dict[str, str]] = {
     "changed": "somebody else has changed it since",
     "mixed": "somebody else changed it between the agent's changes",
+    "background": "it changed while a command ran in the background: by that, or by somebody else",
     "other_session": "another session has changed it since",
     "missing_content": "its earlier content is not in the store any more",
     "leads_elsewhere": "its directory is now a link or is gone to another place",
     "unreadable": "it can't be read",
     "not_empty": "the directory isn't empty",
 }
-_FORCEABLE: Final = frozenset({"changed", "mixed", "other_session"})
+_FORCEABLE: Final = frozenset({"changed", "mixed", "background", "other_session"})
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -184,6 +186,8 @@ def _why(one: Folded, actual: FileState, has_blob: Callable[[str], bool]) -> Why
         return "missing_content"
     if one.mixed:
         return "mixed"
+    if one.background and same(actual, one.after):
+        return "background"
     return "" if same(actual, one.after) else "changed"
 
 

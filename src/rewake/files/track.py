@@ -7,6 +7,8 @@ The rules kept here:
 - Calls may run at the same time. A difference that shows between two scans belongs to one of the calls
   that were open then: the one that ends with the second scan, else the newest. It is due until that
   call has recorded it, and what is on disk is the state before everything that is due.
+- A call that `goes_on` in the background is open for long, and what shows meanwhile may be somebody
+  else's. No other call takes that over: it is that call's alone, or nobody's.
 - Everything that isn't covered is said: what, and why. Nothing is followed, descended into or kept
   silently in part.
 - The tracker writes only into the session's own directory and the blobs.
@@ -107,6 +109,7 @@ class Tracker:
         self._extra: frozenset[bytes] | None = None
         self._table: Table | None = None
         self._open: list[str] = []
+        self._going_on: set[str] = set()
         self._due: dict[bytes, _Due] = {}
         # What ended calls have claimed, until their outcomes are on record.
         self._claimed: dict[str, dict[bytes, Entry | None]] = {}
@@ -134,6 +137,14 @@ class Tracker:
         self._write()
         self._open.append(call_id)
 
+    def goes_on(self, call_id: str) -> None:
+        """The call itself has ended, what it began goes on: its `after` comes some time later."""
+        self._going_on.add(call_id)
+
+    def is_open(self, call_id: str) -> bool:
+        """Whether the call has begun here, and its `after` is still to come."""
+        return call_id in self._open
+
     def after(self, call_id: str) -> Tracked:
         """What the call has changed since its `before`. Raises StorageError.
 
@@ -149,6 +160,7 @@ class Tracker:
         for path in bases:
             del self._due[path]
         self._open.remove(call_id)
+        self._going_on.discard(call_id)
         self._note(_NOT_KEPT, missing)
         return Tracked(tuple(changes), self._not_covered())
 
@@ -187,6 +199,8 @@ class Tracker:
             absolute = path_of(one)
             path = self._relative(absolute)
             due = self._due.pop(path, None)
+            if due is not None and due.call_id in self._going_on:
+                due = None
             base = due.base if due is not None else table.entries.get(path)
             claimed[path] = base
             now = looker.look(absolute)
@@ -206,7 +220,7 @@ class Tracker:
                 entries[path] = now
         self._table = msgspec.structs.replace(table, entries=entries)
         self._claimed[call_id] = claimed
-        return tuple(earlier)
+        return () if self._going_on.issuperset(self._open) else tuple(earlier)
 
     def recover(self) -> Tracked:
         """What has changed since the last `before` of a process that died. Raises StorageError.
@@ -250,7 +264,8 @@ class Tracker:
             if due is None:
                 self._due[path] = _Due(call_id, before.entries.get(path))
             elif takes_over:
-                self._due[path] = _Due(call_id, due.base)
+                is_theirs = due.call_id in self._going_on and due.call_id != call_id
+                self._due[path] = _Due(call_id, before.entries.get(path) if is_theirs else due.base)
         self._table = after
         return after
 

@@ -16,9 +16,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Literal, assert_never
 
+from rewake.log.lock import boot_id
 from rewake.model.events import ShellIntent
 from rewake.resume import shell
-from rewake.state.world import OpenCall
+from rewake.state.world import BackgroundCommand, OpenCall
 
 OnRunning = Literal["leave", "wait", "stop"]
 _WRAPPER: Final = "shell_wrapper"
@@ -28,7 +29,7 @@ _LOOK_SECONDS: Final = 0.02
 
 
 def settle_running(
-    calls: Iterable[OpenCall], session_directory: Path, boot_id: str, on_running: OnRunning
+    calls: Iterable[OpenCall], session_directory: Path, this_boot: str, on_running: OnRunning
 ) -> None:
     """Do as the user wishes with every command that still runs, before evidence is looked at.
 
@@ -44,21 +45,30 @@ def settle_running(
         if call.status in {"started", "running"}:
             directory = session_directory / intent.output_directory
             if shell.is_below(directory, session_directory):
-                _settle_one(directory, boot_id, on_running)
+                _settle_one(directory, this_boot, on_running)
 
 
-def _settle_one(directory: Path, boot_id: str, on_running: Literal["wait", "stop"]) -> None:
+def _settle_one(directory: Path, this_boot: str, on_running: Literal["wait", "stop"]) -> None:
     if on_running == "wait":
         while shell.state_of(directory).state == "running":
             time.sleep(_LOOK_SECONDS)
     elif on_running == "stop":
         if shell.state_of(directory).state == "running":
-            stop(directory, boot_id)
+            stop(directory, this_boot)
     else:
         assert_never(on_running)
 
 
-def stop(directory: Path, boot_id: str) -> bool:
+def end_commands(commands: Iterable[BackgroundCommand], session_directory: Path) -> None:
+    """End what runs in the background of a session that leaves nothing behind; what can't be ended goes on."""
+    for command in commands:
+        directory = session_directory / command.output_directory
+        with contextlib.suppress(OSError):  # its directory is gone already
+            if command.state == "running" and shell.is_below(directory, session_directory):
+                stop(directory, boot_id())
+
+
+def stop(directory: Path, this_boot: str) -> bool:
     """End a command with all that it started, also what it left behind when it ended itself.
 
     Returns whether nothing of it lives any more: False where it isn't provable which processes are
@@ -67,7 +77,7 @@ def stop(directory: Path, boot_id: str) -> bool:
     start = shell.inspect(directory).start
     until = time.monotonic() + _STOP_SECONDS_MAX
     while shell.state_of(directory).is_alive:
-        if time.monotonic() >= until or start.boot_id not in {"", boot_id}:
+        if time.monotonic() >= until or start.boot_id not in {"", this_boot}:
             return False
         if _is_wrapper(start.pid, directory):
             # It ends what it runs and records the end; a moment later it may be gone itself.

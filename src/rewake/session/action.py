@@ -168,7 +168,10 @@ class Action:
                     remedy="Call complete or fail once.",
                 )
             only_reads = self._intent is None or isinstance(self._intent, ReadOnlyIntent)
-            outcome = self._with_changes(outcome)
+            if not self._goes_on(status):
+                outcome = self._with_changes(outcome)
+            elif self.session.tracker is not None:
+                self.session.tracker.goes_on(self.call_id)
             phase = self._phase(status, outcome=outcome, result=result)
             self.session.record(phase, barrier=not only_reads)
             self._has_ended()
@@ -186,6 +189,11 @@ class Action:
         A sub-agent's own calls are tracked, so that the call which began it needn't be.
         """
         return isinstance(self._intent, ShellIntent | OtherIntent)
+
+    def _goes_on(self, status: str) -> bool:
+        """Whether the end of the call is not the end of what it does: what changes is found later."""
+        intent = self._intent
+        return status == "completed" and isinstance(intent, ShellIntent) and intent.background
 
     def _prepare_tracking(self, intent: Intent) -> None:
         tracker = self.session.tracker

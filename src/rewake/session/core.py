@@ -74,11 +74,16 @@ class FileTracker(Protocol):
     `before` and `after` stand around a call that may change anything: what was there before is
     durable when `before` returns, and `after` returns the outcome with what was changed added to it.
     `expect` is told of a call that says what it will change, `made` of what it did change; and
-    `recorded` of either, once its outcome is on record. One tracker may serve a session and those of
+    `recorded` of either, once its outcome is on record. A call that `goes_on` after its outcome has its
+    `after` some time later; until then it `is_open` in the process that began it. One tracker may serve a session and those of
     its sub-agents, whose call ids differ.
     """
 
     def before(self, call_id: str) -> None: ...
+
+    def goes_on(self, call_id: str) -> None: ...
+
+    def is_open(self, call_id: str) -> bool: ...
 
     def after(self, call_id: str, outcome: Outcome) -> Outcome: ...
 

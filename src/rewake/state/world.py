@@ -114,6 +114,9 @@ class BackgroundCommand(msgspec.Struct, frozen=True):
     exit_code: int | None = None
     ended_at: str = ""
     told: bool = False
+    message_id: str | None = None
+    index: int = 0
+    provider_call_id: str = ""
 
     @property
     def short_id(self) -> str:
@@ -300,6 +303,9 @@ class World(msgspec.Struct):
             cwd=call.intent.cwd,
             output_directory=call.intent.output_directory,
             started_at=call.started_at,
+            message_id=call.message_id,
+            index=call.index,
+            provider_call_id=call.provider_call_id,
         )
 
     def _command_ended(self, call_id: str, event: Event, payload: ToolLifecycle) -> None:

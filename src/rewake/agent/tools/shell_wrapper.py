@@ -85,11 +85,11 @@ def main(arguments: list[str]) -> int:
     job = Job(directory, cwd, *limits, *descriptors, background == "1", shell, command)
     if job.report >= 0:
         os.set_inheritable(job.report, False)
+    adopts = _adopt_orphans()
     with contextlib.suppress(OSError):
         os.chdir(job.directory)  # so that the command's directory can be removed meanwhile
     begun = time.monotonic()
     wakeup = _listen()
-    adopts = _adopt_orphans()
     if not _claim(job):
         return 0
     outputs = (_open_output(job, "stdout"), _open_output(job, "stderr"))
