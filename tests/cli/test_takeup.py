@@ -8,7 +8,7 @@ import signal
 import pytest
 from tests.cli.shell import Shell, call, turn
 
-TODOS = call("TodoWrite", todos=[{"content": "Paint it", "status": "in_progress"}])
+TODOS = call("TodoWrite", todos=[{"content": "Paint it", "status": "completed"}])
 
 
 def test_the_model_comes_back_unless_another_is_named_or_it_is_gone(shell: Shell) -> None:

@@ -131,6 +131,12 @@ class NoTracker:
     def before(self, call_id: str) -> None:
         """Nothing to look at."""
 
+    def goes_on(self, call_id: str) -> None:
+        """Nothing to wait for."""
+
+    def is_open(self, call_id: str) -> bool:  # the port's
+        return False
+
     def after(self, call_id: str, outcome: Outcome) -> Outcome:
         return outcome
 
