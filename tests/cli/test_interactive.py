@@ -158,6 +158,8 @@ def test_commands_at_the_prompt(shell: Shell) -> None:
         terminal.expect("Noted.")
         for command, answer in (
             ("/todos", "[x] Paint it"),
+            ("/memory", "Current goal: plan"),
+            ("/instructions", "No instructions apply here"),
             ("/status", "transcript"),
             ("/sessions", "an older one"),
             ("/compact", "was compacted"),

@@ -41,10 +41,7 @@ def show(name: Name, agent: Agent | None, choices: AgentChoices) -> None:
             session = agent.session if agent is not None else None
             print_memory(session.memory if session else "", session.messages if session else ())
         case "instructions":
-            from rewake.cli.instructions import print_instructions
-            from rewake.compose.memory import instructions
-
-            print_instructions(instructions(None, working_directory(choices)))
+            _instructions(agent, choices)
         case "mcp":
             from rewake.cli.mcp import print_servers
 
@@ -57,6 +54,17 @@ def show(name: Name, agent: Agent | None, choices: AgentChoices) -> None:
             from rewake.cli.sessions import print_sessions
 
             print_sessions(choices.cwd, everywhere=False, limit=None)
+
+
+def _instructions(agent: Agent | None, choices: AgentChoices) -> None:
+    """What applies to the conversation, also where it has come to work since."""
+    from rewake.cli.instructions import print_instructions
+    from rewake.compose.memory import instructions, instructions_of
+
+    if agent is not None:
+        print_instructions(instructions_of(agent.loop))
+    else:
+        print_instructions(instructions(None, working_directory(choices)))
 
 
 def _status(agent: Agent | None, choices: AgentChoices) -> None:

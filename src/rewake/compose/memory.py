@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rewake.agent.briefing import Briefing
+from rewake.agent.loop import Loop
 from rewake.agent.ports import Attendant, Model, Tool
 from rewake.agent.providers.choose import open_model
 from rewake.agent.recall import BYTES_MAX, NOTES_MAX, Recall
@@ -199,6 +200,12 @@ def instructions(
     here = Path(project).resolve()
     there = (here / path).resolve() if path is not None else here
     return found.applying(directories_down_to(at.root, there if there.is_dir() else there.parent))
+
+
+def instructions_of(loop: Loop) -> Applying:
+    """Which instruction files apply to an agent's conversation as it stands; none if it has no briefing."""
+    briefings = [one for one in loop.attendants if isinstance(one, Briefing)]
+    return briefings[0].applying() if briefings else Applying()
 
 
 def _scopes(scope: Scope | None) -> tuple[Scope, ...]:
