@@ -342,6 +342,17 @@ def test_the_small_model_finds_titles(shell: Shell, user: Path) -> None:
     assert titled.out == "Small talk\n", titled.err
 
 
+def test_the_small_model_finds_titles_at_the_prompt_too(shell: Shell, user: Path) -> None:
+    small = put(shell.root / "small.jsonl", f"{json.dumps({'text': 'Small talk'})}\n" * 3)
+    put(user, json.dumps({"small_model": f"script:{small}"}))
+    with Terminal(shell, "--model", shell.script(*[turn("Red.")] * 5)) as terminal:
+        terminal.ready()
+        terminal.type("one" + ENTER)
+        terminal.see_idle("Red.")
+        terminal.type("/title" + ENTER)
+        terminal.see("Small talk")
+
+
 def test_settings_at_resume_are_todays(shell: Shell, user: Path) -> None:
     looking = turn("", call("TodoWrite", todos=[]))
     model = shell.script(looking, turn("Done."), *[looking] * 3)

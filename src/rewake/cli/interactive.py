@@ -340,8 +340,12 @@ class Conversation:
         if self.agent is None:
             self.reporter.note(_NO_SESSION)
             return
-        session, loop = self.agent.session, self.agent.loop
-        title = said or await self.stopper.run(loop.title)
+        from rewake.cli.titling import title_now
+
+        agent, session = self.agent, self.agent.session
+        title = said or await self.stopper.run(
+            lambda: title_now(agent, agent.loop.executor.context.cwd)
+        )
         self.reporter.end_line()
         if title is None:
             self.reporter.warn("Interrupted: the title is as it was.")

@@ -66,7 +66,8 @@ class LateBlobs:
 class Agent:
     """A session with a loop on it. `about` says which model was chosen and why, and the like.
 
-    `warnings` are what the user must not overlook about the settings.
+    `warnings` are what the user must not overlook about the settings; `small_model` is the one that
+    they name for titles.
     """
 
     session: Session
@@ -75,6 +76,7 @@ class Agent:
     about: tuple[str, ...]
     before: Usage = field(default_factory=Usage)
     warnings: tuple[str, ...] = ()
+    small_model: str | None = None
     extensions: Extensions = field(default_factory=Extensions)
 
     async def close(self) -> None:
@@ -215,7 +217,15 @@ def open_agent(
     )
     about = (*about_model, *about_mode, *about_files)
     warnings = (*warnings, *extensions.problems)
-    return Agent(session, model, loop, about, warnings=warnings, extensions=extensions)
+    return Agent(
+        session,
+        model,
+        loop,
+        about,
+        warnings=warnings,
+        small_model=settings.small_model,
+        extensions=extensions,
+    )
 
 
 def _mode(choices: AgentChoices, loaded: Loaded) -> tuple[PermissionMode, tuple[str, ...]]:

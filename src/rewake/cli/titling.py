@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rewake.agent.providers.choose import open_model
 from rewake.cli.jsonout import to_json
+from rewake.cli.opening import Agent
 from rewake.cli.reporting import TextReporter
 from rewake.cli.terminal import one_line, say
 from rewake.compose.agents import AgentOptions, build_agent
@@ -41,6 +42,23 @@ def generate_title(session: str, model: str | None, cwd: Path | None, *, as_json
         session_id = opened.session_id
     say(to_json({"session_id": session_id, "title": title}) if as_json else one_line(title))
     return 0
+
+
+async def title_now(agent: Agent, cwd: Path) -> str:
+    """A title for the conversation at hand, by the small model where the settings name one.
+
+    Raises UsageError and ModelError where that can't be opened.
+    """
+    if agent.small_model is None:
+        return await agent.loop.title()
+    session = agent.session
+    model, _ = open_model(
+        agent.small_model, environ=os.environ, settings_model=None, blobs=session.blobs, cwd=cwd
+    )
+    try:
+        return await replace(agent.loop, model=model).title()
+    finally:
+        await model.close()
 
 
 async def _asked(session: Session, name: str | None, cwd: Path, at: Place) -> str:
