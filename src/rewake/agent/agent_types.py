@@ -76,7 +76,7 @@ BUILT_IN: Final[Mapping[str, AgentType]] = {
             "verifier",
             "Checks work that is done, with commands and by reading, and ends with a verdict.",
             _VERIFIER,
-            (*_READS, "Bash"),
+            (*_READS, "Bash", "BashOutput", "KillShell"),
             gives_verdict=True,
         ),
     )
