@@ -20,6 +20,14 @@ from rewake.version import VERSION as __version__  # noqa: N811  # the name tool
 
 if TYPE_CHECKING:
     from rewake.catalogue.search import SearchHit, SearchResult
+    from rewake.compose.agent_records import (
+        agents,
+        end_agent,
+        new_agent_id,
+        remote_agents,
+        resume_agent,
+        spawn_agent,
+    )
     from rewake.compose.archives import delete, export, gc, import_, restore, stats, trash
     from rewake.compose.commands import ShellCommand, shell_commands, stop_shell_command
     from rewake.compose.files import (
@@ -62,6 +70,7 @@ if TYPE_CHECKING:
     from rewake.memory.note import Note
     from rewake.model.content import File, Image, Text, Thinking, ToolCall, ToolResult, Usage
     from rewake.model.events import (
+        AgentIntent,
         Change,
         Event,
         FileChangeIntent,
@@ -76,7 +85,9 @@ if TYPE_CHECKING:
         Verification,
     )
     from rewake.record.trace import TraceOptions
+    from rewake.resume.agents import AgentInfo
     from rewake.resume.evidence import Settlement
+    from rewake.resume.remote import RemoteAgent, RemoteAgents
     from rewake.session.action import Action, FileChange
     from rewake.session.core import ResumeState, Session
     from rewake.session.twin import AsyncSession
@@ -85,6 +96,14 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "rewake.catalogue.search": ("SearchHit", "SearchResult"),
+    "rewake.compose.agent_records": (
+        "agents",
+        "end_agent",
+        "new_agent_id",
+        "remote_agents",
+        "resume_agent",
+        "spawn_agent",
+    ),
     "rewake.compose.archives": ("delete", "export", "gc", "import_", "restore", "stats", "trash"),
     "rewake.compose.files": (
         "file_changes",
@@ -135,6 +154,7 @@ _HOMES = {
         "Usage",
     ),
     "rewake.model.events": (
+        "AgentIntent",
         "Change",
         "Event",
         "FileChangeIntent",
@@ -149,9 +169,11 @@ _HOMES = {
         "Verification",
     ),
     "rewake.record.trace": ("TraceOptions",),
+    "rewake.resume.agents": ("AgentInfo",),
     "rewake.resume.evidence": ("Settlement",),
     "rewake.session.action": ("Action", "FileChange"),
     "rewake.session.core": ("ResumeState", "Session"),
+    "rewake.resume.remote": ("RemoteAgent", "RemoteAgents"),
     "rewake.session.twin": ("AsyncSession",),
     "rewake.session.wire": (
         "anthropic_messages",
@@ -166,6 +188,8 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "NEWEST",
     "Action",
+    "AgentInfo",
+    "AgentIntent",
     "AsyncSession",
     "Change",
     "Event",
@@ -185,6 +209,8 @@ __all__ = [
     "Outcome",
     "PoisonedError",
     "ReadOnlyIntent",
+    "RemoteAgent",
+    "RemoteAgents",
     "Reported",
     "Resolution",
     "Result",
@@ -212,8 +238,10 @@ __all__ = [
     "Verification",
     "ViewMessage",
     "__version__",
+    "agents",
     "anthropic_messages",
     "delete",
+    "end_agent",
     "export",
     "file_changes",
     "forget_note",
@@ -223,15 +251,18 @@ __all__ = [
     "import_",
     "instructions",
     "load_settings",
+    "new_agent_id",
     "notes",
     "open_session",
     "openai_messages",
     "plan_rewind",
     "read_note",
+    "remote_agents",
     "report",
     "resolve",
     "restore",
     "resume",
+    "resume_agent",
     "rewind_files",
     "search",
     "search_notes",
@@ -239,6 +270,7 @@ __all__ = [
     "sessions",
     "set_setting",
     "shell_commands",
+    "spawn_agent",
     "stats",
     "stop_shell_command",
     "track_files",

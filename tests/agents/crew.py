@@ -21,11 +21,13 @@ from rewake.agent.permissions import Answer, Question
 from rewake.agent.ports import ModelRequest, Reply
 from rewake.agent.subagents import AgentProgress
 from rewake.compose.agents import AgentOptions, build_agent
+from rewake.compose.extensions import load_extensions
 from rewake.log.layout import SessionPaths
 from rewake.log.scan import Transcript
 from rewake.model.content import ToolCall, plain_text
 from rewake.model.events import AgentEvent, Event
 from rewake.resume.load import inflate
+from rewake.resume.sidechains import agent_files
 from rewake.settings.schema import Agents, Settings
 
 Says = Reply | BaseException | Callable[[ModelRequest], Awaitable[Reply]]
@@ -117,7 +119,7 @@ class Crew:
         return SessionPaths(directory.parents[1], SESSION)
 
     def open(self, *, resumes_agents: bool = True, **more: Any) -> rewake.Session:
-        is_new = not (self.home / "projects").exists()
+        is_new = not list((self.home / "projects").glob(f"*/sessions/{SESSION}/transcript.jsonl"))
         return rewake.open_session(
             self.project,
             home=self.home,
@@ -141,6 +143,7 @@ class Crew:
                 waits_for_agents=self.waits,
             ),
             cwd=self.project,
+            extensions=load_extensions(self.home, self.project, Settings()),
             on_agent=self.progress.append,
         )
 
@@ -163,7 +166,7 @@ class Crew:
             return [inflate(item, blobs)[0] for item in reader.forward() if isinstance(item, Event)]
 
     def agent_ids(self) -> list[str]:
-        return [path.stem for path in sorted(self.paths.agents.glob("*.jsonl"))]
+        return [path.stem for path in agent_files(self.paths.directory)]
 
     def ends(self, agent_id: str | None = None) -> list[tuple[str, str]]:
         """The agent lines of a transcript: status and task."""

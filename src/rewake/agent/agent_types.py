@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from rewake.agent.ports import Tool
@@ -22,6 +23,7 @@ class AgentType:
     """A kind of sub-agent. `tools` of None are all that its parent has; `model` of None is its parent's.
 
     `max_steps` of None is what the settings say. With `gives_verdict` its last word must be one.
+    `path` is the file that defines it, None for one that is built in.
     """
 
     name: str
@@ -31,6 +33,7 @@ class AgentType:
     model: str | None = None
     max_steps: int | None = None
     gives_verdict: bool = False
+    path: Path | None = None
 
     def among(self, tools: Iterable[Tool]) -> tuple[Tool, ...]:
         """Those of the parent's tools that an agent of this type has."""

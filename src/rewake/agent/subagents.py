@@ -474,9 +474,10 @@ class Subagents:
             return
 
     def _raise_trouble(self) -> None:
-        """Stop the run where a fact of an agent beside it could not be kept."""
-        if self._trouble is not None:
-            raise self._trouble
+        """Stop the run where a fact of an agent beside it could not be kept; said once."""
+        trouble, self._trouble = self._trouble, None
+        if trouble is not None:
+            raise trouble
 
     @asynccontextmanager
     async def _lent(self) -> AsyncIterator[None]:

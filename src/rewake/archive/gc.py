@@ -207,7 +207,8 @@ class Collector:
     def _leftovers(self) -> Iterator[Useless]:
         """Temporary files, half-made imports, half-removed trash."""
         before = self._clock() - _LEFTOVER_AGE_S
-        places = [self._blobs.directory, *_subdirectories(self.project / "sessions")]
+        sessions = _subdirectories(self.project / "sessions")
+        places = [self._blobs.directory, *sessions, *(path / "agents" for path in sessions)]
         there = [place for place in places if place.is_dir()]
         found = [path for place in there for path in place.iterdir() if _is_temporary(path)]
         found += [path for path in _subdirectories(self.project / INCOMING) if _is_temporary(path)]

@@ -73,6 +73,10 @@ def _print(reports: list[Report]) -> None:
     for report in reports:
         for line in _lines(report, style):
             say(line)
+        for agent in report.agents:
+            if agent.findings and not agent.ok:
+                for line in _lines(agent, style):
+                    say(f"  {line}")
     if len(reports) != 1:
         damaged = sum(not report.ok for report in reports)
         say(f"{len(reports)} sessions checked, {damaged or 'none'} damaged.")
@@ -80,7 +84,11 @@ def _print(reports: list[Report]) -> None:
 
 def _lines(report: Report, style: Style) -> Iterator[str]:
     name = style.bold(one_line(report.session_id) or "A transcript without a session")
+    if report.agent_id is not None:
+        name = style.bold(f"Sub-agent {one_line(report.agent_id)}")
     size = f"{report.events:,} event{'s' * (report.events != 1)}, {report.bytes:,} bytes"
+    if report.agents:
+        size += f", {len(report.agents):,} sub-agent{'s' * (len(report.agents) != 1)}"
     if report.ok:
         yield f"{name}: {style.green('healthy')} ({size})"
     else:
@@ -102,6 +110,9 @@ def _summary(report: Report) -> str:
         for severity in ("error", "warning")
         if found[severity]
     ]
+    damaged = sum(not agent.ok for agent in report.agents)
+    if damaged:
+        parts.append(f"{damaged} damaged sub-agent{'s' * (damaged != 1)}")
     return ", ".join(parts)
 
 

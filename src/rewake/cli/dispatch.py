@@ -70,7 +70,9 @@ def _show(values: Values) -> int:
     if values.flag("tree"):
         from rewake.cli.tree import show_tree
 
-        return show_tree(_session(values), values.path("cwd"), as_json=values.flag("json"))
+        agent = values.text("agent")
+        as_json = values.flag("json")
+        return show_tree(_session(values), values.path("cwd"), agent, as_json=as_json)
     from rewake.cli.show import show_session
 
     return show_session(
@@ -78,7 +80,17 @@ def _show(values: Values) -> int:
         values.path("cwd"),
         as_json=values.flag("json"),
         only_memory=values.flag("memory"),
+        agent=values.text("agent"),
     )
+
+
+def _agents(values: Values) -> int:
+    from rewake.cli.agents import list_agents, list_types
+
+    cwd, as_json = values.path("cwd"), values.flag("json")
+    if values.flag("types"):
+        return list_types(cwd, as_json=as_json)
+    return list_agents(values.text("session"), cwd, as_json=as_json)
 
 
 def _rewind(values: Values) -> int:
@@ -477,6 +489,7 @@ _COMMANDS: Final[dict[str, Callable[[Values], int]]] = {
     "commands": _commands,
     "trace": _trace,
     "show": _show,
+    "agents": _agents,
     "rewind": _rewind,
     "diff": _diff,
     "resolve": _resolve,

@@ -36,7 +36,10 @@ def error_object(error: RewakeError) -> JsonObject:
 
 
 def event_object(event: Event) -> JsonObject:
-    """An event with the keys that its line in the transcript has, and `type` "event"."""
+    """An event with the keys that its line in the transcript has, and `type` "event".
+
+    Those of a sub-agent have its `agent_id`.
+    """
     payload = event.payload
     if isinstance(payload, Unknown | Spilled):
         content: object = {}
@@ -50,6 +53,7 @@ def event_object(event: Event) -> JsonObject:
         "timestamp": event.timestamp,
         "session_id": event.session_id,
         "run_id": event.run_id,
+        **({"agent_id": event.agent_id} if event.agent_id is not None else {}),
         "step": event.step,
         "event_type": event.event_type,
         "schema_version": event.schema_version,

@@ -35,13 +35,17 @@ def repair_session(wanted: str | None, cwd: Path | None, *, dry_run: bool, as_js
     if as_json:
         say(to_json(report))
     else:
-        for sentence in _sentences(report):
-            say(sentence)
-    return int(ExitCode.DAMAGED if dry_run and report.counts else ExitCode.DONE)
+        for one in (report, *report.agents):
+            for sentence in _sentences(one):
+                say(sentence)
+    is_damaged = any(one.counts for one in (report, *report.agents))
+    return int(ExitCode.DAMAGED if dry_run and is_damaged else ExitCode.DONE)
 
 
 def _sentences(report: RepairReport) -> Iterator[str]:
     name = one_line(report.session_id) or clean(report.path)
+    if report.agent_id is not None:
+        name = f"Sub-agent {one_line(report.agent_id)}"
     if report.removed is not None:
         yield f"Removed what an interrupted repair had left: {clean(report.removed)}."
     if not report.counts:

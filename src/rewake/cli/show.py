@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Final
 
 from rewake.cli.terminal import let_readers_leave, say
+from rewake.compose.agent_records import find_agent
 from rewake.compose.place import Place, find_session, place
 from rewake.compose.waking import load_session, wake
-from rewake.log.layout import SessionPaths
+from rewake.log.layout import AgentPaths, SessionPaths
 from rewake.resume.evidence import Settlement
 from rewake.resume.history import History, whole_history
 from rewake.resume.listing import SessionInfo, describe
@@ -33,17 +34,31 @@ class Shown:
     """
 
     info: SessionInfo
+    agent_id: str | None
     history: History
     loaded: Loaded
     calls: dict[str, OpenCall]
     settlements: tuple[Settlement, ...]
 
 
-def show_session(session: str, cwd: Path | None, *, as_json: bool, only_memory: bool) -> int:
+def subject(at: Place, session: str, agent: str | None) -> SessionPaths:
+    """The session, or its sub-agent `agent`. Raises SessionNotFoundError."""
+    paths = find_session(at, session)
+    return paths if agent is None else find_agent(at, paths, agent)
+
+
+def show_session(
+    session: str,
+    cwd: Path | None,
+    *,
+    as_json: bool,
+    only_memory: bool,
+    agent: str | None = None,
+) -> int:
     """Print it; returns the exit status. Raises SessionNotFoundError, UnreadableVersionError."""
     let_readers_leave()
     at = place(cwd or ".")
-    paths = find_session(at, session)
+    paths = subject(at, session, agent)
     if only_memory:
         _show_memory(at, paths, as_json=as_json)
         return 0
@@ -83,4 +98,5 @@ def gather(at: Place, paths: SessionPaths) -> Shown:
     waking = wake(at, paths, loaded, {}, claim=False)
     calls = {**loaded.state.world.calls, **waking.calls}
     settlements = () if info.pid is not None else tuple(waking.settlements)
-    return Shown(info, history, loaded, calls, settlements)
+    agent_id = paths.agent_id if isinstance(paths, AgentPaths) else None
+    return Shown(info, agent_id, history, loaded, calls, settlements)

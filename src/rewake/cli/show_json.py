@@ -26,6 +26,7 @@ def session_object(shown: Shown) -> JsonObject:
     ]
     return {
         "session_id": info.session_id,
+        "agent_id": shown.agent_id,
         "title": info.title,
         "tags": info.tags,
         "forked_from": state.world.forked_from,

@@ -35,7 +35,10 @@ def print_session(shown: Shown) -> None:
 
 def _head(shown: Shown, style: Style) -> None:
     info, world = shown.info, shown.loaded.state.world
-    say(f"{style.bold('Session')} {one_line(info.session_id)}  {one_line(info.title)}")
+    name = style.bold("Session")
+    if shown.agent_id is not None:
+        name = f"{style.bold('Agent')} {one_line(shown.agent_id)} of session"
+    say(f"{name} {one_line(info.session_id)}  {one_line(info.title)}")
     usage = world.usage
     cost = f", ${usage.cost_usd:.4f}" if usage.cost_usd else ""
     state = f"{info.state} (process {info.pid})" if info.pid is not None else info.state

@@ -327,6 +327,25 @@ Examples:
     argument=_SESSION,
 )
 
+AGENTS: Final = Command(
+    name="agents",
+    help="List the sub-agents of a session: what each was asked, how it ended, what it cost.",
+    examples="""
+Examples:
+  rewake agents
+  rewake agents 0199b2c4 --json | jq '.[] | select(.status == "interrupted")'
+  rewake agents --types
+""",
+    options=(
+        Option("json", ("--json",), "flag", "An array of objects."),
+        Option("types", ("--types",), "flag", "The types of agents that this project has."),
+        _CWD,
+    ),
+    argument=Option(
+        "session", (), "text", "Id, beginning of an id, title; the newest by default.", "ID"
+    ),
+)
+
 SHOW: Final = Command(
     name="show",
     help="Show a session's conversation, with what was interrupted and what is damaged.",
@@ -336,6 +355,7 @@ Examples:
   rewake show 0199b2c4 --json | jq '.messages[-1]'
   rewake show newest --memory
   rewake show newest --tree
+  rewake show 0199b2c4 --agent 0199b2c7
 """,
     options=(
         Option("json", ("--json",), "flag", "One object with all messages."),
@@ -343,6 +363,7 @@ Examples:
             "memory", ("--memory",), "flag", "Only what memory says: of the session, and notes."
         ),
         Option("tree", ("--tree",), "flag", "The branches, also those that were left."),
+        Option("agent", ("--agent",), "text", "The same of one of its sub-agents.", "AGENT"),
         _CWD,
     ),
     argument=_SESSION,
@@ -880,6 +901,7 @@ COMMANDS: Final = {
         SHELL_COMMANDS,
         TRACE,
         SHOW,
+        AGENTS,
         REWIND,
         DIFF,
         RESOLVE,

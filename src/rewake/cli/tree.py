@@ -7,16 +7,17 @@ from pathlib import Path
 import msgspec
 
 from rewake.cli.jsonout import to_json
+from rewake.cli.show import subject
 from rewake.cli.terminal import clean, let_readers_leave, say
-from rewake.compose.place import find_session, place
+from rewake.compose.place import place
 from rewake.resume.branches import BranchInfo, branches
 
 
-def show_tree(session: str, cwd: Path | None, *, as_json: bool) -> int:
+def show_tree(session: str, cwd: Path | None, agent: str | None = None, *, as_json: bool) -> int:
     """Print the branches, the active one last; returns the exit status."""
     let_readers_leave()
     at = place(cwd or ".")
-    paths = find_session(at, session)
+    paths = subject(at, session, agent)
     with at.lineage(paths) as reader:
         found = branches(reader)
         origin = reader.origin

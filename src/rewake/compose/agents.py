@@ -150,6 +150,7 @@ def build_agent(
     if has_agents:
         rules = replace(
             _rules(settings, options),
+            types=(extensions or Extensions()).types,
             accompany=accompany,
             open_model=open_model,
             on_progress=on_agent or (lambda _progress: None),

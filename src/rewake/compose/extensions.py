@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 
+from rewake.agent.agent_types import BUILT_IN, AgentType
 from rewake.agent.ports import Attendant, Ending, Gate, Guard, Tool
 from rewake.agent.tools.environment import for_command
 from rewake.log.disk import Disk
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from rewake.agent.mcp.config import ServerConfig
     from rewake.agent.mcp.hub import McpHub
     from rewake.agent.skills import Skills
+    from rewake.agent.written import Problem, Root
 
 _INSTALL: Final = "pip install 'rewake[mcp]'"
 PROJECT_DIRECTORIES: Final = (".rewake", ".claude")
@@ -36,7 +38,10 @@ PROJECT_DIRECTORIES: Final = (".rewake", ".claude")
 
 @dataclass(frozen=True, slots=True)
 class Extensions:
-    """What was found, before any session. `problems` are sentences about what can't be used."""
+    """What was found, before any session. `problems` are sentences about what can't be used.
+
+    `types` are those of sub-agents.
+    """
 
     skills: Skills | None = None
     commands: Commands | None = None
@@ -44,6 +49,7 @@ class Extensions:
     servers: tuple[ServerConfig, ...] = ()
     server_wait_s: float | None = None
     problems: tuple[str, ...] = ()
+    types: Mapping[str, AgentType] = field(default_factory=lambda: BUILT_IN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,9 +85,35 @@ def load_extensions(
         if servers and find_spec("mcp") is None:
             problems.append(f"MCP servers need the extra mcp: {_INSTALL}")
             servers = []
+    types, of_types = load_types(home, root)
+    problems += [str(one) for one in of_types]
     return Extensions(
-        skills, commands, tuple(hooks), tuple(servers), settings.mcp_wait_s, tuple(problems)
+        skills=skills,
+        commands=commands,
+        hooks=tuple(hooks),
+        servers=tuple(servers),
+        server_wait_s=settings.mcp_wait_s,
+        problems=tuple(problems),
+        types=types,
     )
+
+
+def load_types(home: Path, root: Path) -> tuple[Mapping[str, AgentType], tuple[Problem, ...]]:
+    """The types of sub-agents that a project has, and what is wrong with the files of some."""
+    places = [*(root / name for name in PROJECT_DIRECTORIES), home]
+    if not any((place / "agents").is_dir() for place in places):
+        return BUILT_IN, ()
+    from rewake.agent import defined_types
+
+    return defined_types.load_types(_roots(home, root))
+
+
+def _roots(home: Path, root: Path) -> list[Root]:
+    from rewake.agent.written import Root
+
+    real = root.resolve()
+    roots = [Root(root / name, "project", real) for name in PROJECT_DIRECTORIES]
+    return [*roots, Root(home, "user")]
 
 
 def load_written(home: Path, root: Path) -> tuple[Skills | None, Commands | None]:
@@ -91,11 +123,8 @@ def load_written(home: Path, root: Path) -> tuple[Skills | None, Commands | None
         return None, None
     from rewake.agent.commands import load_commands
     from rewake.agent.skills import load_skills
-    from rewake.agent.written import Root
 
-    real = root.resolve()
-    roots = [Root(root / name, "project", real) for name in PROJECT_DIRECTORIES]
-    roots.append(Root(home, "user"))
+    roots = _roots(home, root)
     skills = load_skills(roots)
     return skills, load_commands(roots, skills)
 

@@ -119,7 +119,7 @@ class Sidechains:
         parent.record(resumed, barrier=True)
         with ExitStack() as stack:
             child, _ = self._opened(paths, "leave", stack)
-            child.metadata(parent_call_id=call_id or None, background=True if background else None)
+            child.metadata(background=background or None)
             self._write_record(child, "running")
             stack.pop_all()
         return child

@@ -10,7 +10,10 @@ The rules kept here:
 from __future__ import annotations
 
 import stat
+from pathlib import Path
 from typing import Final
+
+import msgspec
 
 from rewake.doctor.calls import Calls
 from rewake.doctor.contents import Contents
@@ -21,11 +24,14 @@ from rewake.doctor.subject import Subject
 from rewake.doctor.surroundings import look_around, writer
 from rewake.errors import RewakeError, StorageError, UnreadableVersionError
 from rewake.log.disk import Disk
+from rewake.log.layout import SessionPaths
 from rewake.log.scan import Transcript
 from rewake.model.codec import CRC_BYTES, CRC_PREFIX
 from rewake.model.events import READER_VERSION, Event, RunStart, SessionStart, Unknown
+from rewake.resume.agents import record_files
 from rewake.resume.lineage import Lineage
 from rewake.resume.load import BlobReader, Damage, load, load_from_root
+from rewake.resume.remote import remote_files
 
 _MISMATCH: Final = "checksum mismatch: "
 # What only the loader can tell; everything else it reports was seen line by line already.
@@ -57,7 +63,27 @@ def check(subject: Subject, disk: Disk, *, deep: bool = False) -> Report:
         findings.add("missing_transcript", f"{subject.transcript} doesn't exist")
     except (RewakeError, OSError) as error:
         findings.add("unreadable_file", str(error))
-    return findings.report(check_.session_id, check_.events, check_.size)
+    agents = tuple(check(agent, disk, deep=deep) for agent in subject.agents(disk))
+    if subject.session is not None and subject.agent_id is None:
+        _check_records(subject.session, disk, findings)
+    report = findings.report(check_.session_id, check_.events, check_.size)
+    return msgspec.structs.replace(
+        report,
+        ok=report.ok and all(agent.ok for agent in agents),
+        agent_id=subject.agent_id,
+        agents=agents,
+    )
+
+
+def _check_records(session: SessionPaths, disk: Disk, findings: Findings) -> None:
+    """The records of agents that run here or elsewhere."""
+    for files in (record_files(session.agents, disk), remote_files(session.agents, disk)):
+        try:
+            damaged = files.list()[1]
+        except StorageError:
+            return  # the directory has its finding
+        for record in damaged:
+            findings.add("damaged_record", record.problem, path=Path(record.path))
 
 
 class NoBlobs:

@@ -59,6 +59,7 @@ Kind = Literal[
     "kept_original",
     "lock_problem",
     "being_written",
+    "damaged_record",
 ]
 
 LISTED_MAX: Final = 100
@@ -238,6 +239,11 @@ _MEANING: Final[dict[Kind, tuple[Severity, str, str]]] = {
         "",
     ),
     "being_written": ("info", "What is checked here may be changing.", _NOTHING),
+    "damaged_record": (
+        "warning",
+        "A list of agents shows less of one; its transcript tells everything.",
+        "Delete the file; what a transcript tells is told without it.",
+    ),
 }
 
 
@@ -257,7 +263,8 @@ class Finding(msgspec.Struct, frozen=True):
 class Report(msgspec.Struct, frozen=True):
     """Everything found, in file order, `counts` by kind. `ok`: no errors and no warnings.
 
-    `events` counts the readable events of the session, `bytes` the file's size.
+    `events` counts the readable events of the session, `bytes` the file's size. `agents` are the same
+    of its sub-agents, of which `ok` speaks as well.
     """
 
     session_id: str
@@ -267,6 +274,8 @@ class Report(msgspec.Struct, frozen=True):
     events: int
     bytes: int
     ok: bool
+    agent_id: str | None = None
+    agents: tuple[Report, ...] = ()
 
 
 class Findings:

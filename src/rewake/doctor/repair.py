@@ -54,7 +54,8 @@ class RepairReport(msgspec.Struct, frozen=True):
     `lines` lists the first lines of each treatment, `counts` counts all of them. `events_missing`
     counts the numbers that no event has, except where the next event shows that there was none (a
     write that was cut short); what stood after the last event has left no number. `removed`
-    is what was left over by an interrupted repair.
+    is what was left over by an interrupted repair. `agents` are the same of the session's sub-agents,
+    those only for which something was done.
     """
 
     session_id: str
@@ -69,6 +70,8 @@ class RepairReport(msgspec.Struct, frozen=True):
     bytes_after: int
     lines: tuple[Treated, ...]
     counts: dict[str, int]
+    agent_id: str | None = None
+    agents: tuple[RepairReport, ...] = ()
 
 
 def repair(
@@ -85,17 +88,30 @@ def repair(
     """
     subject.require()
     if dry_run:
-        with Transcript(subject.transcript) as reader:
-            work = _plan(subject, reader)
-            work.require_events()
-            return work.report(dry_run=True)
+        planned = _planned(subject)
+        agents = [_planned(agent) for agent in subject.agents(disk)]
+        return _with_agents(planned, agents)
     is_lock_ours = subject.session is None and not subject.lock.exists()
     with SessionLock(subject.lock, disk, holder):
         try:
-            return _repair(subject, disk, moment)
+            repaired = _repair(subject, disk, moment)
+            agents = [_repair(agent, disk, moment) for agent in subject.agents(disk)]
+            return _with_agents(repaired, agents)
         finally:
             if is_lock_ours:  # a file outside of any home gets no new neighbour
                 subject.lock.unlink(missing_ok=True)
+
+
+def _planned(subject: Subject) -> RepairReport:
+    with Transcript(subject.transcript) as reader:
+        work = _plan(subject, reader)
+        work.require_events()
+        return work.report(dry_run=True)
+
+
+def _with_agents(report: RepairReport, agents: list[RepairReport]) -> RepairReport:
+    worth_telling = tuple(one for one in agents if one.counts or one.removed is not None)
+    return msgspec.structs.replace(report, agents=worth_telling)
 
 
 def _repair(subject: Subject, disk: Disk, moment: str) -> RepairReport:
@@ -186,6 +202,7 @@ class _Work:
             bytes_after=self._bytes_after,
             lines=tuple(self._listed),
             counts=dict(self._counts),
+            agent_id=self._subject.agent_id,
         )
 
     def _sift(self, line: Line, ids: Ids) -> _Kept:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-from rewake.errors import SessionNotFoundError
+from rewake.errors import SessionNotFoundError, UsageError
 from rewake.log.blobs import BlobStore
 from rewake.log.disk import Disk
-from rewake.log.layout import SessionPaths
+from rewake.log.layout import AgentPaths, SessionPaths
 from rewake.log.scan import Transcript
 from rewake.resume.lineage import Ancestors, OpenTranscript
+from rewake.resume.sidechains import agent_files
 
 _SESSIONS: Final = "sessions"
+_AGENTS: Final = "agents"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,9 @@ class Subject:
         absolute = path.absolute()
         if os.path.isdir(absolute):  # noqa: PTH112  # unlike Path's, it never raises
             absolute = absolute / "transcript.jsonl"
+        agent = _agent_at(absolute)
+        if agent is not None:
+            return cls.of(agent, disk)
         directory = absolute.parent
         session = SessionPaths(directory.parent.parent, directory.name)
         if directory.parent.name == _SESSIONS and session.transcript == absolute:
@@ -52,7 +58,24 @@ class Subject:
     @property
     def lock(self) -> Path:
         """What a writer of this transcript locks."""
+        if isinstance(self.session, AgentPaths):
+            return self.session.lock
         return self.transcript.parent / "lock"
+
+    @property
+    def agent_id(self) -> str | None:
+        """Which sub-agent's transcript it is, None for a session's own."""
+        return self.session.agent_id if isinstance(self.session, AgentPaths) else None
+
+    def agents(self, disk: Disk) -> Iterator[Self]:
+        """The transcripts of the session's sub-agents; a sub-agent's has none below it."""
+        if self.session is None or self.agent_id is not None:
+            return
+        for path in agent_files(self.session.directory):
+            try:
+                yield type(self).of(AgentPaths.of(self.session, path.stem), disk)
+            except UsageError:
+                continue  # no agent of ours has such a name
 
     @property
     def name(self) -> str | None:
@@ -74,6 +97,18 @@ class Subject:
     def ancestors(self) -> OpenTranscript:
         """Opens the transcripts that this one was forked from."""
         return Ancestors(self.session) if self.session is not None else _nowhere
+
+
+def _agent_at(path: Path) -> AgentPaths | None:
+    """The sub-agent whose transcript lies here as one does in a home."""
+    directory = path.parent.parent
+    if path.parent.name != _AGENTS or directory.parent.name != _SESSIONS:
+        return None
+    try:
+        found = AgentPaths.of(SessionPaths(directory.parent.parent, directory.name), path.stem)
+    except UsageError:
+        return None
+    return found if found.transcript == path else None
 
 
 def _nowhere(session_id: str) -> Transcript:

@@ -48,7 +48,7 @@ def look_around(subject: Subject, findings: Findings, *, is_written: bool) -> No
     """Note what lies beside the transcript and, in a home, who may read the session's files."""
     _look_for_copies(subject.transcript, findings)
     session = subject.session
-    if session is None:
+    if session is None or subject.agent_id is not None:  # a sub-agent's files are its session's
         return
     for path in _files_of(session, findings):
         _check_access(path, findings)

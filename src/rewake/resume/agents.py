@@ -30,7 +30,7 @@ class AgentRecord(msgspec.Struct, frozen=True):
     """`agents/<agent_id>.meta.json`. Times are RFC 3339 in UTC; `ended_at` is empty while it runs.
 
     `status` is `running`, `completed`, `failed`, `cancelled` or `interrupted`. `steps` and `usage` are
-    those of all its runs, without the agents below it.
+    those of all its runs; the agents below it count in `usage`.
     """
 
     agent_id: str
@@ -202,7 +202,8 @@ def _info(
 def _nested(rows: dict[str, AgentInfo]) -> list[AgentInfo]:
     """Parents before children; one whose parent isn't here, or is below itself, stands at the top."""
     children: dict[str, list[AgentInfo]] = {}
-    for row in sorted(rows.values(), key=lambda row: (row.started_at, row.agent_id)):
+    # By the call that spawned them: those that began side by side stand as they were asked for.
+    for row in sorted(rows.values(), key=lambda row: (row.parent_call_id, row.agent_id)):
         parent = row.parent_agent_id if row.parent_agent_id in rows else ""
         children.setdefault(parent, []).append(row)
     ordered: dict[str, AgentInfo] = {}

@@ -11,6 +11,7 @@ The rules kept here:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, Literal
@@ -28,6 +29,7 @@ from rewake.state.fold import SessionState
 from rewake.state.world import World
 
 SidechainState = Literal["absent", "idle", "done", "failed", "open", "unreadable"]
+_SEPARATOR: Final = re.compile(r"[ ._(-]")
 _DONE: Final = "done"
 _FAILED: Final = frozenset({"max_steps", "max_cost", "model_error", "error"})
 
@@ -177,8 +179,16 @@ def _may_change(event: Event) -> bool:
 
 
 def agent_files(session_directory: Path) -> Iterator[Path]:
-    """The transcripts of a session's agents, by id; none where there is no such directory."""
+    """The transcripts of a session's agents, by id; none where there is no such directory.
+
+    What a repair kept beside one, and copies by a cloud sync, are no agents.
+    """
     try:
-        yield from sorted((session_directory / "agents").glob("*.jsonl"))
+        found = sorted((session_directory / "agents").glob("*.jsonl"))
     except OSError:
         return  # nothing of it can be read; `check` says so
+    stems = {path.stem for path in found}
+    for path in found:
+        beginnings = (path.stem[: place.start()] for place in _SEPARATOR.finditer(path.stem))
+        if not stems.intersection(beginnings):
+            yield path

@@ -64,9 +64,11 @@ class TaskTool:
         if agent_id:
             kind, before = self._agents.origin(agent_id)
             task = task or before
+            if kind is None:
+                raise NotBegunError(f"The type of agent {agent_id} is not defined any more.")
         if kind is None:
-            name = given.agent or "of that agent"
-            raise NotBegunError(f"There is no agent type {name!r}. Types: {', '.join(types)}.")
+            listed = ", ".join(types)
+            raise NotBegunError(f"There is no agent type {given.agent!r}. Types: {listed}.")
         return Assignment(
             agent_id=agent_id or self._agents.new_id(),
             call_id=call_id,
