@@ -39,6 +39,7 @@ _CONTROLS: Final = 0x20
 _DELETE: Final = 0x7F
 # Letters of these look like Latin ones; a name that mixes them with Latin means to be misread.
 _LOOKALIKES: Final = frozenset({"CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "FULLWIDTH"})
+_WORD_END: Final = re.compile(r"[\s/\\._-]+")
 _SEPARATOR: Final = "\n\n"
 # What is in each name that makes its value a secret (`Redactor`), but not in the format's own names.
 _SECRET_NAME: Final = re.compile(r"(?i)passw|passphrase|secret|key|token(?!s_before|s_after|s\b)")
@@ -71,17 +72,22 @@ def name_warnings(name: str) -> list[str]:
     if name.isascii():
         return []
     found = [f"U+{ord(char):04X} can't be seen" for char in dict.fromkeys(_UNSEEN.findall(name))]
+    for word in _WORD_END.split(name):
+        found.extend(_lookalikes(word))
+    return list(dict.fromkeys(found))
+
+
+def _lookalikes(word: str) -> Iterator[str]:
+    """Letters beside Latin ones that may be taken for those."""
     scripts: dict[str, str] = {}
-    for char in name:
+    for char in word:
         if char.isalpha():
             scripts.setdefault(unicodedata.name(char, "?").split(" ")[0], char)
-    if "LATIN" in scripts:
-        found.extend(
-            f"{char} is {unicodedata.name(char, 'unnamed').lower()} (U+{ord(char):04X})"
-            for script, char in scripts.items()
-            if script in _LOOKALIKES
-        )
-    return found
+    if "LATIN" not in scripts:
+        return
+    for script, char in scripts.items():
+        if script in _LOOKALIKES:
+            yield f"{char} is {unicodedata.name(char).lower()} (U+{ord(char):04X})"
 
 
 class Cleaner:

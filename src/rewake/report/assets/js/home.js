@@ -19,7 +19,7 @@ export class HomePage {
     const search = afterAWhile(() => this.fill(), 250);
     this.box = h("input", { type: "search", id: "search", placeholder: "Search all that was said and done  /", "aria-label": "Search sessions", autocomplete: "off", oninput: search });
     this.status = h("span", { class: "muted", role: "status" });
-    this.body = h("div", { class: "sessions" });
+    this.body = h("div", { class: "sessions", id: "conversation", tabindex: "-1" });
     const everywhere = h("label", {}, h("input", { type: "checkbox", onchange: (event) => this.widen(event.target.checked) }), "all projects");
     app.replaceChildren(
       h("header", { class: "top" }, h("div", { class: "title-line" }, h("h1", {}, "Sessions"), h("span", { class: "tools" }, toolButton("theme", "Light, dark or as the system", setTheme)))),

@@ -200,11 +200,11 @@ export function argument(name, text, pairs) {
   return h("div", { class: isShort ? "argument short" : "argument" }, h("span", { class: "name" }, name), value);
 }
 
-export function verdictBlock(content) {
+export function verdictBlock(content, heading = "h4") {
   return h(
     "section",
     { class: `verdict-block ${content.verdict}` },
-    h("h4", {}, "Interrupted: ", VERDICTS[content.verdict] ?? words(content.verdict)),
+    h(heading, {}, "Interrupted: ", VERDICTS[content.verdict] ?? words(content.verdict)),
     content.note ? h("p", {}, content.note) : null,
     (content.evidence ?? []).map(([name, text, pairs]) => argument(words(name), text, pairs)),
     h("p", { class: "muted" }, `Settled by ${content.by}.`),

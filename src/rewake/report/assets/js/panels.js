@@ -63,7 +63,7 @@ export function interruptedPanel(head, page) {
       "section",
       { class: "action" },
       h("header", {}, h("button", { class: "link", type: "button", onclick: () => page.goTo(action.row) }, h("span", { class: "tool" }, action.name), " ", h("bdi", { class: "about" }, action.about)), h("span", { class: `badge verdict ${action.verdict}` }, words(action.verdict)), h("span", { class: "muted" }, ` ${clock(action.time)}`)),
-      verdictBlock(action),
+      verdictBlock(action, "h3"),
     ),
   );
 }
