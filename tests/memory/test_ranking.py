@@ -147,7 +147,9 @@ def test_the_index_follows_the_files(memory: MemoryDirectory, tmp_path: Path) ->
     assert found(memory, "indentation", tmp_path) == []
 
 
-@pytest.mark.parametrize("damage", ["garbage", "other tables", "newer", "cut", "directory"])
+@pytest.mark.parametrize(
+    "damage", ["garbage", "other tables", "newer", "cut", "directory", "inside"]
+)
 def test_an_index_that_is_damaged_is_made_anew_or_done_without(
     memory: MemoryDirectory, tmp_path: Path, damage: str
 ) -> None:
@@ -158,6 +160,9 @@ def test_an_index_that_is_damaged_is_made_anew_or_done_without(
         path.write_bytes(b"no database at all" * 1000)
     elif damage == "cut":
         path.write_bytes(path.read_bytes()[:5000])
+    elif damage == "inside":
+        data = path.read_bytes()
+        path.write_bytes(data[:4096] + b"\xa5" * (len(data) - 4096))
     elif damage == "directory":
         path.unlink()
         path.mkdir()

@@ -195,14 +195,19 @@ def test_a_judge_may_find_that_none_matters(session: rewake.Session, at: Place) 
 
 
 @pytest.mark.parametrize(
-    "answer", [text("I like notes."), ModelError("Overloaded."), RuntimeError("a bug of a library")]
+    ("answer", "why"),
+    [
+        (text("I like notes."), "the model that judges gave no list"),
+        (ModelError("Overloaded."), "Overloaded"),
+        (RuntimeError("a bug"), "the model that judges failed (RuntimeError: a bug)"),
+    ],
 )
 def test_a_judge_that_fails_leaves_it_to_the_ranking(
-    session: rewake.Session, at: Place, answer: Reply | BaseException
+    session: rewake.Session, at: Place, answer: Reply | BaseException, why: str
 ) -> None:
     names, watch = recalled_by(session, at, lambda: Judge(answer))
     assert names == ["release-steps"]
-    assert len(watch.notices) == 1
+    assert watch.notices == [f"Notes were recalled by their words alone: {why}."]
 
 
 def test_a_judge_that_cannot_be_opened_leaves_it_to_the_ranking(
@@ -245,6 +250,40 @@ def test_the_small_model_of_the_settings_judges(workshop: Workshop, tmp_path: Pa
     (entry,) = [one for one in worker.session.messages if one.message.source == "memory"]
     assert entry.message.details is not None
     assert entry.message.details["by"] == "judge"
+
+
+def test_an_interrupted_recall_leaves_a_session_that_goes_on(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, ended = threading.Event(), threading.Event()
+
+    class Slow(Judge):
+        async def request(self, request: ModelRequest, on_text: Callable[[str], None]) -> Reply:
+            asked.set()
+            return await super().request(request, on_text)
+
+        async def close(self) -> None:
+            ended.set()
+
+    worker = workshop.worker(text("Done."))
+    (recall,) = [one for one in worker.loop.attendants if isinstance(one, Recall)]
+    monkeypatch.setattr(recall, "_judge", lambda: Slow(hold=threading.Event()))
+    monkeypatch.setattr(recall, "_time_s_max", 60.0)
+
+    async def interrupted() -> None:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(worker.loop.run, "Make a release")
+                await anyio.to_thread.run_sync(asked.wait, 30)
+                scope.cancel()
+
+    anyio.run(interrupted)
+    assert ended.wait(30)  # nobody waits for the judge any more, so it ends by itself
+    assert worker.recalled() == []
+    assert worker.model.requests == []
+    monkeypatch.setattr(recall, "_judge", None)
+    assert worker.run("Make a release").reason == "done"
+    assert worker.recalled() == ["release-steps"]
 
 
 def test_a_run_without_a_prompt_drops_the_recall_that_was_under_way(

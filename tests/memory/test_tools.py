@@ -239,3 +239,20 @@ def test_a_full_disk_under_the_notes_does_not_end_the_run(
     assert is_error
     assert "NOT applied" in said
     assert directory.find("tabs") is None
+
+
+def test_a_rewind_leaves_the_index_that_another_session_has_changed_since(
+    workshop: Workshop, directory: MemoryDirectory
+) -> None:
+    first = workshop.worker(text("Hi."), remember(), text("Done."))
+    first.run("Hello")
+    start = first.session.messages[-1].message_id
+    first.run("Remember")
+    other = workshop.worker(remember(name="other", description="Another"), text("Done."))
+    other.run("Remember, too")
+    plan = rewake.plan_rewind(first.session, start)
+    assert [Path(step.shown).name for step in plan.changes] == ["tabs.md"]
+    assert "MEMORY.md" in [Path(step.shown).name for step in plan.conflicts]
+    rewake.rewind_files(first.session, start)
+    assert [stored.name for stored in directory.listing().notes] == ["other"]
+    assert "(other.md)" in directory.index()

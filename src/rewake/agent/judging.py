@@ -7,6 +7,7 @@ the list, whatever else it says; and nothing that goes wrong with it is an error
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _PROMPT_BYTES_MAX: Final = 4_000
 _DESCRIPTION_BYTES_MAX: Final = 300
 _OUTPUT_TOKENS_MAX: Final = 400  # a list of numbers, with room for a model that thinks first
+_LOOK_S: Final = 0.05
 _LIST: Final = re.compile(r"\[[\d\s,]*\]")
 
 SYSTEM: Final = """\
@@ -46,31 +48,55 @@ class Judgement:
 
 
 def judged(
-    open_judge: Callable[[], Model], prompt: str, candidates: Sequence[Hit], *, seconds_max: float
+    open_judge: Callable[[], Model],
+    prompt: str,
+    candidates: Sequence[Hit],
+    *,
+    seconds_max: float,
+    stop: threading.Event,
 ) -> Judgement:
-    """Ask; returns within about `seconds_max`. For a thread that has no event loop."""
+    """Ask; returns within about `seconds_max`, or soon after `stop`. For a thread without a loop."""
     try:
         model = open_judge()
-        return anyio.run(_asked, model, prompt, candidates, seconds_max)
+    except RewakeError as error:
+        return Judgement(None, error.message.rstrip("."))
+    request = _request(prompt, candidates)
+    return anyio.run(_asked, model, request, len(candidates), seconds_max, stop)
+
+
+async def _asked(
+    model: Model, request: ModelRequest, count: int, seconds_max: float, stop: threading.Event
+) -> Judgement:
+    judgement = Judgement(None, "the model that judges took too long")
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.cancel_scope.deadline = anyio.current_time() + seconds_max
+            tasks.start_soon(_cancel_when, stop, tasks.cancel_scope)
+            judgement = await _answered(model, request, count)
+            tasks.cancel_scope.cancel()
+    finally:
+        await model.close()
+    return judgement
+
+
+async def _answered(model: Model, request: ModelRequest, count: int) -> Judgement:
+    try:
+        reply = await model.request(request, lambda _text: None)
     except RewakeError as error:
         return Judgement(None, error.message.rstrip("."))
     except Exception as error:  # noqa: BLE001  # a provider's library may raise anything, and it only judges
         return Judgement(None, f"the model that judges failed ({type(error).__name__}: {error})")
+    chosen = numbers_in(plain_text(tuple(reply.content)), count)
+    return Judgement(
+        chosen, "" if chosen is not None else "the model that judges gave no list", reply.usage
+    )
 
 
-async def _asked(
-    model: Model, prompt: str, candidates: Sequence[Hit], seconds_max: float
-) -> Judgement:
-    judgement = Judgement(None, "the model that judges took too long")
-    try:
-        with anyio.move_on_after(max(seconds_max, 0.0)):
-            reply = await model.request(_request(prompt, candidates), lambda _text: None)
-            chosen = numbers_in(plain_text(tuple(reply.content)), len(candidates))
-            problem = "" if chosen is not None else "the model that judges gave no list"
-            judgement = Judgement(chosen, problem, reply.usage)
-    finally:
-        await model.close()
-    return judgement
+async def _cancel_when(stop: threading.Event, scope: anyio.CancelScope) -> None:
+    """Nobody waits for the answer any more: don't hold up the end of the process for it."""
+    while not stop.is_set():  # noqa: ASYNC110  # it is set in another thread, which knows no loop
+        await anyio.sleep(_LOOK_S)
+    scope.cancel()
 
 
 def numbers_in(answer: str, count: int) -> tuple[int, ...] | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -160,10 +161,16 @@ class Recall:
     async def _ask(self, pending: _Pending, open_judge: Callable[[], Model]) -> None:
         """Have the model judge; where it fails, the ranking stands and the user is told why."""
         left = pending.deadline - anyio.current_time()
-        ask = partial(judged, open_judge, pending.prompt, pending.candidates, seconds_max=left)
-        # In a thread with a loop of its own: opening a model and its library takes seconds the first
-        # time, which must neither hold the answer up nor the user's Ctrl-C.
-        judgement = await anyio.to_thread.run_sync(ask, abandon_on_cancel=True)
+        stop = threading.Event()
+        ask = partial(
+            judged, open_judge, pending.prompt, pending.candidates, seconds_max=left, stop=stop
+        )
+        try:
+            # In a thread with a loop of its own: opening a model and its library takes seconds the
+            # first time, which must neither hold the answer up nor the user's Ctrl-C.
+            judgement = await anyio.to_thread.run_sync(ask, abandon_on_cancel=True)
+        finally:
+            stop.set()
         pending.usage = judgement.usage
         if judgement.chosen is None:
             pending.problem = judgement.problem

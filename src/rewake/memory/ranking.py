@@ -109,9 +109,7 @@ def rank(
     if not words or not any(directory.path.is_dir() for directory in directories):
         return []
     by_path = {str(directory.path): directory for directory in directories}
-    with _index(cache, disk) as index:
-        index.catch_up(directories)
-        found = index.scores(list(by_path), words, 2 * limit)
+    found = _found(directories, words, 2 * limit, cache=cache, disk=disk)
     hits: list[Hit] = []
     best = found[0].score if found else 0.0
     for one in found:
@@ -123,6 +121,27 @@ def rank(
         if len(hits) == limit:
             break
     return hits
+
+
+def _found(
+    directories: Sequence[MemoryDirectory],
+    words: Sequence[str],
+    limit: int,
+    *,
+    cache: Path | None,
+    disk: Disk,
+) -> list[_Scored]:
+    places = [str(directory.path) for directory in directories]
+    try:
+        with _index(cache, disk) as index:
+            index.catch_up(directories)
+            return index.scores(places, words, limit)
+    except sqlite3.Error:
+        if cache is None:
+            raise
+        # Damaged where opening it doesn't look, or there is no room for it: it is made anew another time.
+        _discard_locked(cache, disk)
+    return _found(directories, words, limit, cache=None, disk=disk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,6 +394,9 @@ def _in_file(cache: Path, disk: Disk, stack: ExitStack) -> sqlite3.Connection | 
             connection.close()
             _discard(path)
             continue
+        except BaseException:
+            connection.close()
+            raise
         stack.enter_context(closing(connection))
         return connection
     return None
@@ -427,6 +449,15 @@ def _make_tables(connection: sqlite3.Connection) -> None:
             "This Python's SQLite has no full-text search (FTS5), so notes can't be searched.",
             remedy="Use a Python whose SQLite has it.",
         ) from error
+
+
+def _discard_locked(cache: Path, disk: Disk) -> None:
+    """Delete the file, unless another process is at work with it."""
+    with ExitStack() as stack, suppress(OSError):
+        lock = disk.open_lock(cache / _LOCK_NAME)
+        stack.callback(disk.close, lock)
+        if _take(disk, lock):
+            _discard(cache / NAME)
 
 
 def _discard(path: Path) -> None:
