@@ -186,6 +186,20 @@ def test_a_broken_file_can_be_mended_in_the_editor(shell: Shell, user: Path) -> 
     assert json.loads(user.read_text()) == {"model": "a"}
 
 
+def test_who_typed_something_wrong_may_go_back_to_the_editor(shell: Shell, user: Path) -> None:
+    twice = editor(
+        shell,
+        'if [ -e again ]; then printf \'{"theme": "x"}\' > "$1"; else touch again; echo "{" > "$1"; fi',
+    )
+    with Terminal(shell, "config", "edit", env=twice) as terminal:
+        terminal.expect("settings.json:2:1")
+        terminal.expect("Go back to the editor? [y]es, [n]o:")
+        terminal.type("y\n")
+        terminal.expect("is changed.")
+        assert terminal.code() == 0
+    assert json.loads(user.read_text()) == {"theme": "x"}
+
+
 def test_what_somebody_else_changed_meanwhile_is_not_overwritten(shell: Shell, user: Path) -> None:
     put(user, '{"model": "a"}')
     script = f'printf \'{{"model": "b"}}\' > "$1"; printf \'{{"model": "c"}}\' > {user}'
@@ -237,6 +251,9 @@ def test_without_a_terminal_a_projects_rules_do_not_count_and_that_is_said(
 
 
 def test_trust_is_shown_asked_for_given_and_taken_back(shell: Shell, team: Path) -> None:
+    long = f"make {'x' * 5000} && hidden"
+    put(team, json.dumps({"verify": long}))
+    assert f"verify: {long}  " in shell.run("config", "trust", "--show").err
     put(team, '{\n  "verify": "make test"\n}')
     shown = shell.run("config", "trust", "--show")
     assert f"verify: make test  {team}:2" in shown.err
@@ -284,6 +301,9 @@ def test_sources_can_be_limited_and_settings_given_for_one_run(shell: Shell, use
     assert shell.run(*limited, "--settings", str(file)).code == 10
     assert shell.run(*limited, "--settings", str(file), "--max-steps", "9").code == 0
     assert shell.run(*limited, "--settings", "nowhere.json").code == 2
+    assert shell.run(*limited, "--settings", "[1]" * 2000).code == 2
+    beside = ["--settings", file.name, "--cwd", str(shell.project)]
+    assert shell.run(*limited, *beside, cwd=shell.root).code == 10
     assert shell.run(*limited, "--settings", "{").code == 9
     assert shell.run("-p", "x", "--setting-sources", "moon").code == 2
 

@@ -22,7 +22,6 @@ from rewake.settings.keys import KEYS
 from rewake.settings.load import Loaded
 from rewake.settings.source import Source
 
-_COLUMNS = 200
 _YES = frozenset({"y", "yes"})
 
 
@@ -33,7 +32,6 @@ def settings_of(choices: AgentChoices, at: Place) -> Loaded:
         sources=choices.setting_sources,
         extra=choices.settings,
         flags=_flags(choices),
-        cwd=choices.cwd,
         may_leave_out=choices.interactive,
     )
     _refuse_overridden(loaded)
@@ -112,7 +110,8 @@ def show_untrusted(loaded: Loaded, at: Place) -> None:
     say(style.yellow(f"{one_line(str(at.root))} brings settings of its own:"), stream=sys.stderr)
     for item in loaded.untrusted:
         for line in _lines(item.value):
-            text = one_line(f"{item.key}: {line}")[:_COLUMNS]
+            # In full, however long: what is cut off is what somebody wants to hide.
+            text = one_line(f"{item.key}: {line}")
             say(f"  {text}  {style.dim(one_line(item.where))}", stream=sys.stderr)
 
 

@@ -7,6 +7,7 @@ is under version control; and a user's own change of a trusted project's file ne
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,12 +33,11 @@ def places_of(
     sources: str | None = None,
     extra: str | None = None,
     flags: Mapping[str, Any] | None = None,
-    cwd: Path | None = None,
 ) -> Places:
     """Where the settings of a run come from.
 
     `sources` is what `--setting-sources` says, `extra` what `--settings` says (a file, relative to
-    `cwd`, or JSON), `flags` other options in the settings' own shape. Raises UsageError, SettingsError.
+    where the process is, or JSON), `flags` other options in the settings' own shape. Raises UsageError, SettingsError.
     """
     return Places(
         at.home,
@@ -45,7 +45,7 @@ def places_of(
         managed=at.managed,
         only=FILE_SOURCES if sources is None else _sources(sources),
         flags=flags or {},
-        extra=None if extra is None else _extra(extra, cwd or Path()),
+        extra=None if extra is None else _extra(extra),
     )
 
 
@@ -60,11 +60,11 @@ def _sources(text: str) -> tuple[FileSource, ...]:
     return tuple(name for name in FILE_SOURCES if name in wanted)
 
 
-def _extra(text: str, cwd: Path) -> tuple[str, Path | None, str]:
+def _extra(text: str) -> tuple[str, Path | None, str]:
     if text.lstrip().startswith("{"):
         return "--settings", None, text
-    file = cwd / Path(text).expanduser()
-    if not file.exists():
+    file = Path(text).expanduser()
+    if not os.path.exists(file):  # noqa: PTH110  # the other one raises for a text that is no path
         raise UsageError(
             f"There is no file {file} for --settings.",
             remedy='Give an existing file, or JSON such as {"max_steps": 5}.',
@@ -78,11 +78,10 @@ def load_for(
     sources: str | None = None,
     extra: str | None = None,
     flags: Mapping[str, Any] | None = None,
-    cwd: Path | None = None,
     may_leave_out: bool = False,
 ) -> Loaded:
     """The settings for work at this place. Raises SettingsError, UsageError."""
-    where = places_of(at, sources=sources, extra=extra, flags=flags, cwd=cwd)
+    where = places_of(at, sources=sources, extra=extra, flags=flags)
     return load(where, may_leave_out=may_leave_out)
 
 
@@ -98,7 +97,7 @@ def load_settings(
     `sources` is such as "user,local", `settings` a file or JSON that comes before all files but the
     administrator's. Nothing is written. Raises SettingsError for what can't be used.
     """
-    return load_for(place(project, home), sources=sources, extra=settings, cwd=Path(project))
+    return load_for(place(project, home), sources=sources, extra=settings)
 
 
 def set_setting(
