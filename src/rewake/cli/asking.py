@@ -97,19 +97,13 @@ async def _by_key(question: Question, reporter: TextReporter) -> Said:
 
 async def _by_line(question: Question, reporter: TextReporter) -> Said:
     """On a terminal that shows only lines."""
-    from prompt_toolkit import PromptSession
-    from prompt_toolkit.output import create_output
+    from rewake.cli.prompt.lines import read_line
 
     _show(question, reporter)
-    session: PromptSession[str] = PromptSession(output=create_output(stdout=reporter.notes))
-    text = f"Allow it? [y]es, [a]lways ({one_line(question.rule)}), [n]o: "
     while True:
-        try:
-            said = await session.prompt_async(text, handle_sigint=False)
-        except EOFError:
+        said = await read_line(f"Allow it? [y]es, [a]lways ({one_line(question.rule)}), [n]o: ")
+        if said is None:
             return "no"
-        except KeyboardInterrupt:
-            return None
         answer = _ANSWERS.get(said.strip().lower())
         if answer is not None:
             return answer

@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rewake.cli.branching import Branching
 from rewake.cli.checking import verify
@@ -19,23 +18,19 @@ from rewake.cli.failing import for_command_line
 from rewake.cli.looking import show, tag
 from rewake.cli.opening import Agent, open_agent, taken_up, working_directory
 from rewake.cli.options import AgentChoices
-from rewake.cli.prompt.front import Front, LineFront
+from rewake.cli.prompt.front import Front
+from rewake.cli.prompt.fronts import front_for
 from rewake.cli.prompt.keeping import keeper_at
 from rewake.cli.reporting import TextReporter
 from rewake.cli.run import tell_resumed
 from rewake.cli.running import Content, exit_code, exit_code_of, run_prompt
-from rewake.cli.settled import ask_for_trust, settings_of
+from rewake.cli.settled import ask_for_trust
 from rewake.cli.signals import Stopper
 from rewake.cli.slash import Command, parse
-from rewake.cli.terminal import can_browse, one_line, say
+from rewake.cli.terminal import one_line, say
 from rewake.compose.place import place
 from rewake.errors import ExitCode, RewakeError, StorageError, UsageError
-from rewake.log.git import branch_name
 
-if TYPE_CHECKING:
-    from rewake.cli.prompt.completion import Choice
-
-_COMPLETED_SESSIONS: Final = 50
 _NO_SESSION: Final = "No session yet: it begins with your first prompt."
 _WELCOME: Final = "Enter sends, Esc Enter begins a line, Ctrl-C interrupts, Ctrl-D quits, /help"
 _ASKS_THE_MODEL: Final = frozenset({"compact", "title", "verify"})
@@ -61,7 +56,7 @@ def converse(choices: AgentChoices) -> int:
 async def _converse(given: AgentChoices, choices: AgentChoices, where: str) -> int:
     stopper = Stopper()
     stopper.install()
-    front = _front(choices, stopper)
+    front = front_for(choices, stopper)
     conversation = Conversation(given, choices, front, front.reporter, stopper)
     if where:
         front.reporter.note(where)
@@ -73,51 +68,6 @@ async def _converse(given: AgentChoices, choices: AgentChoices, where: str) -> i
             return await conversation.talk()
     finally:
         await conversation.close()
-
-
-def _front(choices: AgentChoices, stopper: Stopper) -> Front:
-    from prompt_toolkit.history import FileHistory
-
-    from rewake.cli.prompt_history import history_file
-
-    at = place(working_directory(choices))
-    path = history_file(at.home) if choices.persist else None
-    history = FileHistory(str(path)) if path is not None else None
-    if not can_browse():
-        return LineFront(stopper, history)
-    from rewake.cli.prompt.completion import PromptCompleter
-    from rewake.cli.prompt.conversing import ScreenFront
-    from rewake.cli.prompt.files import FileIndex
-    from rewake.cli.prompt.mentions import dropped
-
-    return ScreenFront(
-        stopper,
-        history,
-        PromptCompleter(FileIndex(at.root), lambda: _written(at.root), lambda: _known(at.root)),
-        lambda pasted: dropped(pasted, at.root),
-        place=lambda: _where(at.root),
-        theme=settings_of(choices, at).settings.theme,
-    )
-
-
-def _written(root: Path) -> list[Choice]:
-    from rewake.cli.prompt.completion import Choice
-
-    return [Choice(word.name, word.description) for word in words_at(root)]
-
-
-def _known(root: Path) -> list[Choice]:
-    """The newest sessions of the project."""
-    from rewake.cli.prompt.completion import Choice
-    from rewake.cli.sessions import newest
-
-    found, _, _ = newest(root, everywhere=False, limit=_COMPLETED_SESSIONS)
-    return [Choice(info.session_id, info.title or info.first_prompt) for info in found]
-
-
-def _where(root: Path) -> str:
-    branch = branch_name(root)
-    return f"{root.name} ({branch})" if branch else root.name
 
 
 @dataclass(slots=True)

@@ -6,24 +6,22 @@ can't (`TERM=dumb`) gets lines, one after the other, and nothing else.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import Protocol
 
 from rewake.agent.permissions import Ask
 from rewake.cli.asking import asker_for
-from rewake.cli.branching import leave
 from rewake.cli.opening import Agent
+from rewake.cli.prompt.lines import read_line
 from rewake.cli.reporting import TextReporter
 from rewake.cli.running import Content
 from rewake.cli.signals import Stopper
-
-if TYPE_CHECKING:
-    from prompt_toolkit import PromptSession
-    from prompt_toolkit.history import History
 
 
 class Front(Protocol):
@@ -88,11 +86,9 @@ class LineFront:
     """A terminal that only shows lines."""
 
     stopper: Stopper
-    history: History | None
     reporter: TextReporter = field(
         default_factory=lambda: TextReporter(answers=sys.stdout, notes=sys.stdout, streams=True)
     )
-    _prompt: PromptSession[str] | None = None
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
@@ -100,25 +96,22 @@ class LineFront:
         yield
 
     async def next_prompt(self, draft: str) -> str | None:
-        from prompt_toolkit import PromptSession
-
-        if self._prompt is None:
-            self._prompt = PromptSession("> ", history=self.history)
-        prompt = self._prompt
-        forget = self.stopper.on_stop(lambda: leave(prompt))
-        try:
-            while self.stopper.reason is None:
-                try:
-                    text = await prompt.prompt_async(default=draft, handle_sigint=False)
-                except KeyboardInterrupt:
-                    continue
-                except EOFError:
-                    return None
-                if text.strip():
-                    return text
-            return None
-        finally:
-            forget()
+        if draft:
+            self.reporter.note(f"The prompt was: {draft}")
+        while self.stopper.reason is None:
+            reading = asyncio.ensure_future(read_line("> "))
+            forget = self.stopper.on_stop(partial(_cancel, reading))
+            try:
+                text = await reading
+            except asyncio.CancelledError:
+                if not reading.cancelled():
+                    raise
+                return None
+            finally:
+                forget()
+            if text is None or text.strip():
+                return text
+        return None
 
     def said(self, text: str) -> None:
         """It stands where it was typed."""
@@ -151,3 +144,7 @@ class LineFront:
 
     def wear(self, name: str) -> None:
         """It has no colours."""
+
+
+def _cancel(task: asyncio.Future[str | None]) -> None:
+    task.cancel()

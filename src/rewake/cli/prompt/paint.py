@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 _COLUMNS_MIN: Final = 8  # Rich needs some room for a table's borders
 _CODE_INDENT: Final = 2
+_CELL_COLUMNS_MIN: Final = 5  # a few letters, and what separates them
 _NUMBER_COLUMNS: Final = 2
 
 
@@ -65,8 +66,8 @@ class Painter:
         return [line for piece in pieces for line in self._piece(piece, columns)]
 
     def _piece(self, piece: Piece, columns: int) -> list[str]:
-        drawn = self._code(piece) if isinstance(piece, Code) else self._block(piece)
         width = max(columns, _COLUMNS_MIN)
+        drawn = self._code(piece) if isinstance(piece, Code) else self._block(piece, width)
         options = self._console.options.update(width=width, height=None)
         lines = self._console.render_lines(drawn, options, pad=False, new_lines=False)
         if isinstance(piece, Block):
@@ -93,8 +94,11 @@ class Painter:
             style = style.without_color
         return style.render(text, color_system=self._colours)
 
-    def _block(self, block: Block) -> Markdown:
+    def _block(self, block: Block, columns: int) -> Markdown | Text:
         tokens = [_shown(token) for token in self._parser.parse(block.source)]
+        if sum(token.type == "th_open" for token in tokens) * _CELL_COLUMNS_MIN > columns:
+            # Rich would leave cells out to make it fit.
+            return Text(block.source, overflow="fold")
         if block.number is not None and tokens and tokens[0].type == "ordered_list_open":
             tokens[0].attrs["start"] = block.number
         return _Drawn(tokens, self._theme.code)
