@@ -19,6 +19,7 @@ from rewake.agent.permissions import Ask, PermissionMode
 from rewake.agent.ports import Model, Tool
 from rewake.agent.providers.choose import open_model
 from rewake.agent.subagents import AgentProgress
+from rewake.cli.commands import sentence_of_running
 from rewake.cli.options import AgentChoices
 from rewake.cli.settled import settings_of
 from rewake.compose.agents import (
@@ -215,7 +216,8 @@ def open_agent(
         )[0],
         on_agent=observer.on_agent,
     )
-    about = (*about_model, *about_mode, *about_files)
+    still_running = filter(None, (sentence_of_running(session),))
+    about = (*about_model, *about_mode, *about_files, *still_running)
     warnings = (*warnings, *extensions.problems)
     return Agent(
         session,
