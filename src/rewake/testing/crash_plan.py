@@ -32,12 +32,13 @@ _LARGE_LINES: Final = 700
 
 
 # Forty turns, a word each, a call a letter. The first makes both worker threads; the second waits at
-# the gate; the twelfth has several effects, one after the other, each with its own verdict.
+# the gate; the twelfth has several effects, one after the other, each with its own verdict; three have
+# a command in the background.
 _FORTY: Final = (
-    "gs w u m r t n c L m m mcucm r n u c m u m m r m m rsn m m u n r t m c u m n u r m u c"
+    "gs w u mb r t n c L m m mcubm r n u c m u m m r m b rsn m m u n r t m c u m n u r m u c"
 )
 _FILES: Final = {"m": "main.py", "u": "src/util.py", "n": "notes.md", "L": "large.txt"}
-_COMMANDS: Final = frozenset("cw")
+_COMMANDS: Final = frozenset("cwb")
 _READS: Final = {
     "r": ("Read", '{"file_path": "main.py"}'),
     "g": ("Glob", '{"pattern": "**/*.py"}'),
@@ -65,6 +66,7 @@ class CommandStep:
     tag: str
     waits: bool = False
     seconds: float = 0.0
+    background: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ def _step(letter: str, tag: str, positions: Counter[str]) -> Step:
     if letter in _READS:
         return OtherStep(*_READS[letter])
     if letter in _COMMANDS:
-        return CommandStep(tag, waits=letter == "w")
+        return CommandStep(tag, waits=letter == "w", background=letter == "b")
     path = _FILES[letter]
     positions[path] += 1
     return FileStep(path, positions[path], large=letter == "L")
@@ -234,7 +236,8 @@ def call_of(step: Step, attempt: int) -> JsonObject:
         wait = f"read -r _ < {GATE}; " if step.waits else ""
         pause = f"sleep {step.seconds}; " if step.seconds else ""
         command = f"{wait}{pause}echo {line_of(step, attempt)} >> {COUNTER}"
-        return {"name": "Bash", "arguments": {"command": command}}
+        how = {"run_in_background": True} if step.background else {}
+        return {"name": "Bash", "arguments": {"command": command, **how}}
     # Every third change is a whole new content, the others replace what is there.
     if step.position % 3 == 1 or step.large:
         return {"name": "Write", "arguments": {"file_path": step.path, "content": content(step)}}
