@@ -42,7 +42,7 @@ EVENTS: Final[tuple[HookEvent, ...]] = (
 )
 TIMEOUT_S_DEFAULT: Final = 60.0
 # Whoever leaves waits for these; what takes longer belongs in the background.
-END_TIMEOUT_S_DEFAULT: Final = 5.0
+END_TIMEOUT_S_DEFAULT: Final = 1.5
 _TIMEOUT_S_MAX: Final = 600.0
 _REASON_CHARS_MAX: Final = 4_000
 _CONTEXT_CHARS_MAX: Final = 10_000

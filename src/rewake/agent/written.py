@@ -59,7 +59,12 @@ def written(root: Root, kind: str, name: str | None, problems: list[Problem]) ->
     """The Markdown files below `root/kind`, in order of their paths; `name` limits them to one name."""
     directory = root.path / kind
     found: list[Written] = []
+    seen: set[Path] = set()  # a link may lead to where one was already
     for path in _files(directory, name):
+        real = Path(os.path.realpath(path))
+        if real in seen:
+            continue
+        seen.add(real)
         if len(found) >= FILES_MAX:
             problems.append(Problem(directory, 0, f"more than {FILES_MAX} files; the rest is left"))
             break

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 
-_GRACE_S = 1.0
+_GRACE_S = 0.5  # so that an interrupted agent is gone within two seconds
 _LOOK_S = 0.02
 _NOT_FOUND = 127
 

@@ -256,14 +256,17 @@ def http(config: ServerConfig) -> Transport:
         if config.is_sse:
             from mcp.client.sse import sse_client
 
-            async with sse_client(
-                str(config.url),
-                headers=dict(config.headers),
-                timeout=_CONNECT_S_MAX,
-                sse_read_timeout=_SILENCE_S_MAX,
-                httpx_client_factory=_client,
-            ) as streams:
-                yield streams
+            async with (
+                sse_client(
+                    str(config.url),
+                    headers=dict(config.headers),
+                    timeout=_CONNECT_S_MAX,
+                    sse_read_timeout=_SILENCE_S_MAX,
+                    httpx_client_factory=_client,
+                ) as streams,
+                _paced(streams) as paced,
+            ):
+                yield paced
             return
         from mcp.client.streamable_http import streamable_http_client
 
@@ -272,10 +275,33 @@ def http(config: ServerConfig) -> Transport:
             streamable_http_client(
                 str(config.url), http_client=client, max_sse_event_size=MESSAGE_BYTES_MAX
             ) as streams,
+            _paced(streams) as paced,
         ):
-            yield streams
+            yield paced
 
     return connected
+
+
+@asynccontextmanager
+async def _paced(streams: TransportStreams) -> AsyncIterator[TransportStreams]:
+    """The same streams, messages no faster than they may come."""
+    from mcp.shared.message import SessionMessage
+
+    read, write = streams
+    incoming, paced = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+
+    async def relay() -> None:
+        pace = _Pace()
+        with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+            async with incoming:
+                async for message in read:
+                    await pace.keep()
+                    await incoming.send(message)
+
+    async with incoming, paced, anyio.create_task_group() as tasks:
+        tasks.start_soon(relay)
+        yield paced, write
+        tasks.cancel_scope.cancel()
 
 
 def _client(
