@@ -12,7 +12,7 @@ import anyio
 import pytest
 from tests.agent.doubles import DoubleTool, ScriptedModel, agent, calls, text
 from tests.cli.shell import Shell, call, turn, wait_until
-from tests.extensions.writing import user_hooks
+from tests.extensions.writing import user_hooks, write
 
 import rewake
 from rewake.agent.hook_process import STDOUT_BYTES_MAX, HookRun, run_hook
@@ -373,3 +373,30 @@ def test_a_cancelled_run_waits_until_its_hook_is_dead(
 
     anyio.run(cancelled)
     assert not is_alive(int(file.read_text()))
+
+
+def test_hooks_that_come_with_a_project_run_only_once_they_are_trusted(shell: Shell) -> None:
+    ran = shell.root / "ran"
+    hooks = [{"hooks": [{"type": "command", "command": f"touch {ran}"}]}]
+    write(shell.project / ".rewake/settings.json", json.dumps({"hooks": {"SessionStart": hooks}}))
+    arguments = ("-p", "Hi", "--model", shell.script(turn("Hello.")))
+    assert "rewake config trust" in shell.run(*arguments).err
+    assert not ran.exists()
+    assert shell.run("config", "trust", "--yes").code == 0
+    shell.run(*arguments)
+    assert ran.exists()
+
+
+def test_a_hook_stands_before_what_a_sub_agent_does(shell: Shell) -> None:
+    user_hooks(shell.home, "PreToolUse", "echo Not here. >&2; exit 2", matcher="Write")
+    model = shell.script(
+        turn("", call("Task", description="Write it", prompt="Write a.", agent="worker")),
+        turn("", call("Write", file_path="a", content="x"), agent="worker"),
+        turn("I could not.", agent="worker"),
+        turn("Done."),
+    )
+    done = shell.run("-p", "go", "--model", model, "--permission-mode", "bypass", "--json")
+    assert done.code == 0, done.err
+    assert not (shell.project / "a").exists()
+    (sidechain,) = shell.home.glob("projects/*/sessions/*/agents/*.jsonl")
+    assert "A hook blocked this call: Not here." in sidechain.read_text()

@@ -19,6 +19,7 @@ from tests.extensions.writing import write
 
 import rewake
 from rewake.agent.loop import RunResult
+from rewake.agent.mcp.config import server_configs
 from rewake.agent.mcp.tool import McpAttendant
 from rewake.agent.ports import ModelRequest
 from rewake.agent.rules import parse_rule
@@ -385,3 +386,55 @@ def test_a_late_server_s_tools_come_with_a_later_request_and_the_messages_only_g
 
 def _mcp_tools(request: ModelRequest) -> list[str]:
     return [spec.name for spec in request.tools if spec.name.startswith("mcp__")]
+
+
+def test_a_sub_agent_has_the_servers_tools(shell: Shell) -> None:
+    user_servers(shell)
+    model = shell.script(
+        turn("", call("Task", description="Add it", prompt="Add.", agent="worker")),
+        turn("", call("mcp__real__add", a=20, b=3), agent="worker"),
+        turn("It is 23.", agent="worker"),
+        turn("Done."),
+    )
+    done = shell.run("-p", "go", "--model", model, "--permission-mode", "bypass", "--json")
+    assert done.code == 0, done.err
+    (sidechain,) = shell.home.glob("projects/*/sessions/*/agents/*.jsonl")
+    ends = [json.loads(line)["payload"] for line in sidechain.read_text().splitlines()]
+    (ending,) = [one for one in ends if one.get("status") == "completed"]
+    assert text_of(ending) == "23"
+
+
+def test_without_the_extra_it_is_told_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rewake.compose.extensions.find_spec", lambda _name: None)
+    settings = Settings(mcp_servers={"real": McpServer("server")})
+    found = load_extensions(tmp_path, tmp_path, settings)
+    assert found.servers == ()
+    assert "rewake[mcp]" in found.problems[0]
+
+
+def test_a_server_needs_either_a_command_or_a_url_and_names_are_made_safe() -> None:
+    given = {
+        "both": McpServer("x", url="http://localhost"),
+        "a__b": McpServer("x"),
+        "a b": McpServer("x"),
+        "\U0001f600": McpServer("x"),
+        "n" * 100: McpServer("x"),
+        "off": McpServer("x", disabled=True),
+    }
+    configs, problems = server_configs(given, {})
+    assert problems == ["The MCP server 'both' needs either a command or a url."]
+    safe = [config.safe_name for config in configs]
+    assert len(safe) == len(set(safe)) == 4
+    assert safe[0] == "a_b"
+    assert all("__" not in name and len(name) <= 24 for name in safe)
+
+
+def test_variables_are_filled_in_or_named() -> None:
+    given = {"x": McpServer("run", ("${A}", "${B:-b}", "${A:-c}", "$A", "${}"))}
+    ((config,), problems) = server_configs(given, {"A": "a"})
+    assert config.args == ("a", "b", "a", "$A", "${}")
+    assert problems == []
+    ((), problems) = server_configs(given, {})
+    assert problems == ["The MCP server 'x' isn't started: A is not set."]
