@@ -194,6 +194,17 @@ def test_a_hook_hears_of_the_call_and_its_result(session: rewake.Session, tmp_pa
     assert told["session_id"] == session.session_id
 
 
+def test_a_lone_surrogate_in_an_argument_reaches_a_hook(
+    session: rewake.Session, tmp_path: Path
+) -> None:
+    heard = tmp_path / "heard"
+    asked = calls(rewake.ToolCall("c1", "look", {"what": "a\ud800b"}))
+    used = agent(session, ScriptedModel(asked, text("Done.")), [DoubleTool("look")])
+    used.loop.executor.guards = (hooks(session, [], "PreToolUse", f"cat > {heard}"),)
+    used.run("Hi")
+    assert json.loads(heard.read_text())["tool_input"] == {"what": "a\ud800b"}
+
+
 def test_what_a_hook_says_after_a_call_is_told_to_the_model(session: rewake.Session) -> None:
     used = agent(session, ScriptedModel(calls("look"), text("Done.")), [DoubleTool("look")])
     command = "echo 'Run the formatter.' >&2; exit 2"

@@ -353,18 +353,28 @@ from tests.extensions.test_mcp_servers import Bench, python, STUBBORN
 bench = Bench(Path("."). resolve())
 bench.ready(python("stubborn", STUBBORN))
 Path("ready").touch()
-time.sleep(1000)
+{then}
 """
 
 
 def test_servers_end_with_an_agent_that_is_killed(tmp_path: Path) -> None:
-    code = AGENT.format(tests=str(Path(__file__).parents[2]))
+    code = AGENT.format(tests=str(Path(__file__).parents[2]), then="time.sleep(1000)")
     process = subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path)
     try:
         wait_until((tmp_path / "ready").exists)
     finally:
         process.kill()
         process.wait()
+    pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
+    wait_until(lambda: not any(map(is_alive, pids)))
+
+
+def test_an_agent_that_leaves_without_closing_is_not_kept_and_neither_are_its_servers(
+    tmp_path: Path,
+) -> None:
+    code = AGENT.format(tests=str(Path(__file__).parents[2]), then="raise SystemExit(3)")
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, timeout=60, check=False)
+    assert done.returncode == 3
     pids = [int(pid) for pid in (tmp_path / "pids").read_text().split()]
     wait_until(lambda: not any(map(is_alive, pids)))
 
@@ -448,3 +458,10 @@ def test_endless_notifications_leave_the_agent_in_peace(bench: Bench) -> None:
     assert ask(hub, "x", "bad").content == []
     assert said(hub, "add", a=1, b=2) == "3"
     assert [server for server, _ in hub.tools()].count("bad") == 1
+
+
+def test_a_lone_surrogate_in_an_answer_costs_that_character(bench: Bench) -> None:
+    listing = {"tools": [{"name": "x", "inputSchema": SCHEMA}]}
+    calling = 'send(id=asked["id"], result={"content": [{"type": "text", "text": "a\\ud800b"}]})'
+    hub = bench.ready(hostile(listing, calling))
+    assert said(hub, "x", "bad") == "a?b"

@@ -10,6 +10,7 @@ The rules kept here:
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -297,7 +298,7 @@ class Hooks:
         for hook in self.hooks:
             if hook.event != event or not hook.concerns(tool_name):
                 continue
-            payload = payload or msgspec.json.encode({**self._common(event), **told})
+            payload = payload or _encoded({**self._common(event), **told})
             done = await _to_its_end(
                 partial(
                     run_hook,
@@ -343,6 +344,11 @@ class Hooks:
         }
         shown = {key: value for key, value in details.items() if value is not None}
         self.session.transition("hook", "hook", hook.event, shown)
+
+
+def _encoded(told: JsonObject) -> bytes:
+    """What a hook reads; the standard encoder takes a lone surrogate from a model, too."""
+    return json.dumps(told, default=str).encode("ascii")
 
 
 async def _to_its_end(run: Callable[..., HookRun]) -> HookRun:

@@ -15,7 +15,6 @@ import concurrent.futures
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 import anyio.to_thread
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+from anyio.from_thread import BlockingPortal
 
 from rewake.agent.mcp.config import ServerConfig
 from rewake.agent.mcp.connection import Connection, Limits, State
@@ -63,7 +62,7 @@ class McpHub:
     configs: Sequence[ServerConfig]
     logs: Mapping[str, BoundedLog]
     _portal: BlockingPortal | None = None
-    _stack: ExitStack = field(default_factory=ExitStack)
+    _thread: threading.Thread | None = None
     _connections: dict[str, Connection] = field(default_factory=dict)
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _notices: list[str] = field(default_factory=list)
@@ -137,14 +136,29 @@ class McpHub:
         """Begin to start all servers; returns at once."""
         for name in _LOGGERS:
             logging.getLogger(name).addHandler(logging.NullHandler())
-        portal = self._stack.enter_context(
-            start_blocking_portal(backend="asyncio", name="rewake-mcp")
+        ready = threading.Event()
+        # A daemon: who leaves without closing is not kept, and the supervisors end the servers then.
+        self._thread = threading.Thread(
+            target=anyio.run, args=(self._serve, ready), name="rewake-mcp", daemon=True
         )
-        self._portal = portal
+        self._thread.start()
+        ready.wait()
+        portal = self._portal
+        if portal is None:
+            raise RuntimeError("the thread of the MCP servers did not start")
         for config in self.configs:
             connection = portal.call(partial(Connection, config, root, limits, self._on_change))
             self._connections[config.name] = connection
             portal.start_task_soon(connection.live, make(config, connection.lose))
+
+    async def _serve(self, ready: threading.Event) -> None:
+        try:
+            async with BlockingPortal() as portal:
+                self._portal = portal
+                ready.set()
+                await portal.sleep_until_stopped()
+        finally:
+            ready.set()
 
     def close(self) -> None:
         """End all servers. Harmless when called twice."""
@@ -159,7 +173,8 @@ class McpHub:
                 _CLOSE_S_MAX,
             )
         portal.call(partial(portal.stop, cancel_remaining=True))
-        self._stack.close()
+        if self._thread is not None:
+            self._thread.join(_CLOSE_S_MAX)
         for log in self.logs.values():
             log.close()
 

@@ -18,7 +18,14 @@ from rewake.agent.mcp.connection import AnswerError, ServerDownError
 from rewake.agent.mcp.hub import McpHub
 from rewake.agent.mcp.listing import RemoteTool
 from rewake.agent.mcp.results import output_of
-from rewake.agent.ports import Prepared, Tool, ToolContext, ToolOutput, ToolSpec
+from rewake.agent.ports import (
+    Prepared,
+    Tool,
+    ToolContext,
+    ToolInputError,
+    ToolOutput,
+    ToolSpec,
+)
 from rewake.model.content import JsonObject, Text
 from rewake.model.events import Intent, OtherIntent, Outcome, ReadOnlyIntent
 
@@ -47,7 +54,12 @@ class McpTool:
 
     def prepare(self, call_id: str, arguments: JsonObject, context: ToolContext) -> Prepared:  # noqa: ARG002  # the port's
         key = f"rewake:{call_id}"
-        shown = msgspec.json.encode(arguments).decode()
+        try:
+            shown = msgspec.json.encode(arguments).decode()
+        except (UnicodeEncodeError, TypeError, ValueError) as error:
+            raise ToolInputError(
+                f"The arguments hold something that can't be sent to a server: {error}."
+            ) from error
         intent: Intent = ReadOnlyIntent()
         if not self.read_only:
             again = (

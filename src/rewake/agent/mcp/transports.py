@@ -8,6 +8,7 @@ and a server's process is stopped with its group, in bounded time, however its c
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.client._transport import TransportStreams
     from mcp.shared.message import SessionMessage
+    from mcp_types import JSONRPCMessage
 
 MESSAGE_BYTES_MAX: Final = 16 << 20
 MESSAGES_PER_SECOND_MAX: Final = 1_000
@@ -134,7 +136,6 @@ async def _receive(
 ) -> None:
     """Hand the server's messages on until its output ends."""
     from mcp.shared.message import SessionMessage
-    from mcp_types import jsonrpc_message_adapter
 
     reason = "it closed its output"
     pace = _Pace()
@@ -142,12 +143,11 @@ async def _receive(
         try:
             async for line in _lines(process):
                 await pace.keep()
-                try:
-                    message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-                except ValueError:
+                message = _message(line)
+                if message is None:
                     log.write(b"[rewake: no message] " + line[:_LOGGED_BYTES_MAX] + b"\n")
-                    continue
-                await incoming.send(SessionMessage(message))
+                else:
+                    await incoming.send(SessionMessage(message))
         except ServerEndedError as error:
             reason = str(error)
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
@@ -155,6 +155,19 @@ async def _receive(
         await _ended_within(process, _GRACE_S)
         code = process.poll()
         on_end(f"it ended with exit status {code}" if code is not None else reason)
+
+
+def _message(line: bytes) -> JSONRPCMessage | None:
+    """The message in a line; None if it is none. Lone surrogates in it become question marks."""
+    from mcp_types import jsonrpc_message_adapter
+
+    with contextlib.suppress(ValueError):
+        return jsonrpc_message_adapter.validate_json(line, by_name=False)
+    try:
+        text = json.dumps(json.loads(line), ensure_ascii=False).encode("utf-8", "replace")
+        return jsonrpc_message_adapter.validate_json(text, by_name=False)
+    except (ValueError, RecursionError):
+        return None
 
 
 async def _lines(process: subprocess.Popen[bytes]) -> AsyncIterator[bytes]:
