@@ -438,3 +438,8 @@ def test_variables_are_filled_in_or_named() -> None:
     assert problems == []
     ((), problems) = server_configs(given, {})
     assert problems == ["The MCP server 'x' isn't started: A is not set."]
+
+
+def test_the_question_of_trust_shows_a_server_s_whole_command(shell: Shell) -> None:
+    mcp_json(shell, real={"command": "run", "args": ["x" * 500, "the-end"]})
+    assert "the-end" in shell.run("config", "trust", "--show").err
