@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.files.conftest import MakeWorld, picture
+from tests.files.conftest import MakeWorld, commit_all, picture
 
 from rewake.compose.files import plan_rewind, rewind_files, undo_files_rewind
 
@@ -178,6 +178,37 @@ def test_an_edit_between_two_changes_of_the_agent_is_a_conflict(
     plan = plan_rewind(world.session, asked)
 
     assert [(step.act, step.why) for step in plan.steps] == [("conflict", "mixed")]
+
+
+def test_a_rewind_that_changes_nothing_leaves_the_undo_to_the_one_before(
+    begin: MakeWorld, project: Path, settled: Settle
+) -> None:
+    (project / "a").write_bytes(b"1")
+    settled()
+    world = begin()
+    asked = world.ask()
+    world.run("echo 2 > a")
+    rewind_files(world.session, asked)
+    assert rewind_files(world.session, asked).rewind_id == ""
+    undo_files_rewind(world.session)
+    assert (project / "a").read_bytes() == b"2\n"
+
+
+def test_what_is_not_covered_is_told_by_every_plan_that_may_miss_it(
+    begin: MakeWorld, project: Path
+) -> None:
+    (project / ".gitignore").write_bytes(b"*.o\n")
+    (project / "x.o").write_bytes(b"1")
+    commit_all(project)
+    world = begin()
+    first = world.ask()
+    world.run("echo 2 > x.o")
+    second = world.ask()
+    world.run("echo 3 > x.o")
+    third = world.ask()
+    plans = [plan_rewind(world.session, asked) for asked in (first, second, third)]
+    assert [plan.not_covered for plan in plans] == [("ignored by git: x.o",)] * 2 + [()]
+    assert len(world.notices) == 1
 
 
 def test_a_touched_file_is_no_conflict(begin: MakeWorld, project: Path, settled: Settle) -> None:

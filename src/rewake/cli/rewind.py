@@ -133,7 +133,7 @@ def _show(session_id: str, done: TakenBack, choices: RewindChoices, *, as_json: 
         for diff in done.diffs:
             for line in diff_lines(diff.text, style).split("\n"):
                 say(line)
-    elif done.rewind_id is not None:
+    elif done.rewind_id:
         say(f"To take that back: rewake rewind {session_id} --undo")
     return 0
 
@@ -150,7 +150,7 @@ def _object(session_id: str, shown: TakenBack) -> JsonObject:
     counts = {diff.path: diff for diff in shown.diffs}
     return {
         "session_id": session_id,
-        "rewind_id": shown.rewind_id,
+        "rewind_id": shown.rewind_id or None,
         "target_id": shown.plan.target_id,
         "is_possible": shown.plan.is_possible,
         "changes": [_step_object(step, counts) for step in shown.plan.changes],

@@ -60,14 +60,14 @@ def project_of(at: Place, paths: SessionPaths) -> Path:
     with Transcript(paths.transcript) as reader:
         run = read_world(reader, at.blobs(paths)).run
     there = Path(run.cwd) if run is not None and run.cwd else None
-    if there is not None and there.is_dir():
+    if there is not None and os.path.isdir(there):  # noqa: PTH112  # never raises
         root = project_root(there)
         if paths.project in at.layout.project_directories(root):
             return root
     if paths.project in at.layout.project_directories(at.root):
         return at.root
     for root in where(paths):
-        if root.is_dir():
+        if os.path.isdir(root):  # noqa: PTH112  # the same
             return root
     raise UsageError(
         f"The project of session {paths.session_id} is not where it was.",

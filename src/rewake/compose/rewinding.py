@@ -15,7 +15,7 @@ import msgspec
 
 from rewake.errors import UsageError
 from rewake.files.apply import Finished, Journal, Rewinder, Scope
-from rewake.files.history import Recorded, fold, recorded
+from rewake.files.history import Recorded, fold, not_covered, recorded
 from rewake.files.names import absolute
 from rewake.files.names import change as make_change
 from rewake.files.others import changed_by_others
@@ -35,7 +35,11 @@ _NOTED_PATHS_MAX: Final = 20
 
 
 class FilesRewound(msgspec.Struct, frozen=True):
-    """A rewind that was done: its id, and the plan that was followed."""
+    """A rewind that was done: its id, and the plan that was followed.
+
+    The id is empty where nothing had to be changed: nothing is on record then, so that an undo goes on
+    meaning the rewind before.
+    """
 
     rewind_id: str
     plan: RewindPlan
@@ -78,6 +82,8 @@ def rewind_files(
     """
     plan = plan_rewind(session, target_id, only=only, force=force)
     conversation_id = plan.target_id if conversation else None
+    if not plan.changes and conversation_id is None:
+        return FilesRewound("", plan)
     rewind_id = _apply(session, plan, conversation_id=conversation_id, usage=usage)
     return FilesRewound(rewind_id, plan)
 
@@ -179,7 +185,7 @@ def _plan_of(
         others=others,
         only=[absolute(session.root, path) for path in only],
         force=force,
-        not_covered=tuple(dict.fromkeys(told for event in later for told in event.not_covered)),
+        not_covered=not_covered(events, target_id),
     )
 
 

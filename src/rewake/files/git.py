@@ -200,10 +200,14 @@ class Git:
     def _has_attributes(self, paths: list[bytes]) -> bool:
         if any(path == b".gitattributes" or path.endswith(b"/.gitattributes") for path in paths):
             return True
-        if (self.root / ".gitattributes").exists() or _read(self.directory / "info/attributes"):
+        if os.path.lexists(self.root / ".gitattributes") or _read(
+            self.directory / "info/attributes"
+        ):
             return True
-        default = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-        return bool(self._attributes_file) or (default / "git" / "attributes").exists()
+        # Somebody else's home, such as after `su`, may be closed to this user, and to git as well.
+        default = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111  # never raises
+        there = os.path.exists(os.path.join(default, "git", "attributes"))  # noqa: PTH110, PTH118  # the same
+        return bool(self._attributes_file) or there
 
     def objects(self, oids: Iterable[str], bytes_max: int) -> dict[str, bytes]:
         """The bytes of objects; those that are missing or larger than `bytes_max` are left out."""
@@ -326,7 +330,7 @@ def _batch(data: bytes) -> Iterator[tuple[str, bytes]]:
 
 def _git_directory(root: Path) -> Path:
     entry = root / ".git"
-    if entry.is_dir():
+    if os.path.isdir(entry):  # noqa: PTH112  # never raises
         return entry
     pointer = _read(entry)
     if pointer is None or not pointer.startswith(b"gitdir:"):

@@ -24,9 +24,11 @@ from rewake.model.events import (
     FileChangeIntent,
     FileState,
     Message,
+    OtherIntent,
     Rewind,
     RunStart,
     SessionStart,
+    ShellIntent,
     ToolLifecycle,
 )
 from rewake.resume.chain import path_of
@@ -47,7 +49,8 @@ class Recorded(msgspec.Struct, frozen=True):
 
     `began_id` is the event with which the call or the sub-agent began: what else is on record from
     there on happened at the same time. `background`: the changes are all that was found while a command
-    ran in the background, so that some may be somebody else's.
+    ran in the background, so that some may be somebody else's. `scanned`: its changes were found by
+    scans, which don't see what they don't cover.
     """
 
     event_id: str
@@ -59,6 +62,7 @@ class Recorded(msgspec.Struct, frozen=True):
     background: bool = False
     not_covered: tuple[str, ...] = ()
     began_id: str = ""
+    scanned: bool = False
 
 
 class Folded(msgspec.Struct, frozen=True):
@@ -158,6 +162,7 @@ class _Started(NamedTuple):
 
     event_id: str
     intent: FileChangeIntent | None = None
+    scanned: bool = False
 
 
 def _changes(event: Event, started: dict[str, _Started]) -> Recorded | None:
@@ -171,13 +176,12 @@ def _changes(event: Event, started: dict[str, _Started]) -> Recorded | None:
     if not isinstance(payload, ToolLifecycle):
         return None
     call_id = payload.call_id or event.event_id
-    if payload.status == "started":
+    if payload.status in {"requested", "started"}:
         intent = payload.intent if isinstance(payload.intent, FileChangeIntent) else None
-        started[call_id] = _Started(event.event_id, intent)
+        scanned = isinstance(payload.intent, ShellIntent | OtherIntent)
+        started[call_id] = _Started(event.event_id, intent, scanned)
         return None
-    if payload.status == "requested":
-        return None
-    began_id, intent = started.pop(call_id, _Started(event.event_id))
+    began_id, intent, scanned = started.pop(call_id, _Started(event.event_id))
     outcome = payload.outcome
     made = outcome.changes if outcome is not None else ()
     missed = outcome.details.get("not_covered") if outcome is not None else None
@@ -188,8 +192,11 @@ def _changes(event: Event, started: dict[str, _Started]) -> Recorded | None:
     name = payload.tool_name
     found = _record(event, made, tool_name=name, call_id=call_id, began_id=began_id, missed=missed)
     shared = outcome is not None and bool(outcome.details.get(WHILE_IN_BACKGROUND))
-    changed = {"doubtful": doubtful, "background": shared}
-    return msgspec.structs.replace(found, **changed) if found is not None else None
+    if found is None and scanned:
+        found = Recorded(event.event_id, event.session_id, (), name, call_id, began_id=began_id)
+    if found is None:
+        return None
+    return msgspec.structs.replace(found, doubtful=doubtful, background=shared, scanned=scanned)
 
 
 def _record(
@@ -240,7 +247,8 @@ class _Moved:
         told = payload.cwd if isinstance(payload, RunStart) else payload.project.get("root")
         if isinstance(told, str) and told:
             there = Path(told)
-            self._from = None if there == self._root or there.exists() else os.fsencode(there)
+            is_here = there == self._root or os.path.exists(there)  # noqa: PTH110  # never raises
+            self._from = None if is_here else os.fsencode(there)
 
     def place(self, path: bytes) -> bytes:
         """The path where the project is now."""
@@ -252,6 +260,21 @@ class _Moved:
 def _placed(found: Recorded, moved: _Moved) -> Recorded:
     changes = tuple((moved.place(path), change) for path, change in found.changes)
     return msgspec.structs.replace(found, changes=changes)
+
+
+def not_covered(events: Iterable[Recorded], after: str) -> tuple[str, ...]:
+    """What calls after an event may have changed without a trace here, as sentences.
+
+    It is told once in a process, so what was told before counts too, if something was scanned since.
+    """
+    listed = list(events)
+    if not any(event.event_id > after and (event.scanned or event.not_covered) for event in listed):
+        return ()
+    newest: dict[str, str] = {}
+    for event in listed:
+        for told in event.not_covered:
+            newest[told.partition(":")[0]] = told
+    return tuple(newest.values())
 
 
 # --- folding ---------------------------------------------------------------------------------

@@ -201,7 +201,8 @@ def _put_directory(
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
         below = os.open(name, flags, dir_fd=directory)
         try:
-            os.fchmod(below, mode)
+            if mode != stat.S_IMODE(os.fstat(below).st_mode):
+                os.fchmod(below, mode)
         finally:
             os.close(below)
 
@@ -230,7 +231,8 @@ def _write_in_place(directory: int, name: bytes, data: bytes, mode: int | None) 
         # followed by the rest of the old one, which recovery can recognise.
         _write_all(descriptor, data)
         os.ftruncate(descriptor, len(data))
-        if mode is not None:
+        # Only the owner may set a mode, also the one that it has.
+        if mode is not None and mode != stat.S_IMODE(os.fstat(descriptor).st_mode):
             os.fchmod(descriptor, mode)
         crash_point("after_rewind_rename")
         os.fsync(descriptor)
