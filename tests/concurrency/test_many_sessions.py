@@ -39,7 +39,7 @@ def test_sessions_of_one_project_share_their_blobs_and_do_not_contend(
         assert child.hear() == "done"
     (directory,) = home.glob("projects/*/blobs")
     blobs = BlobStore(directory, Disk(), durable=False)
-    files = [path for path in directory.glob("*/*") if path.is_file()]
+    files = [path for path in directory.glob("*") if path.is_file()]
     assert len(files) == 20  # each content once, and no temporary file left behind
     for path in files:
         assert blobs.get(path.name).startswith(b"shared ")
