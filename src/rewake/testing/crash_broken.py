@@ -32,7 +32,7 @@ append = Appender.append
 held = []
 def late(self, data):
     held.append(data)
-    if len(held) == 4:
+    if len(held) == 16:
         append(self, b"".join(held))
         held.clear()
     return self.size

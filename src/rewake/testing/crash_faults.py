@@ -71,7 +71,7 @@ _TRANSCRIPT_FAULTS: Final = (
     ("fdatasync", "error=ENOSPC", 33),
 )
 _WORKER_FAULTS: Final = (
-    ("write", "error=ENOSPC", 4),
+    ("write", "error=ENOSPC", 2),
     ("write", "retval=1", 5),
     ("fdatasync", "error=EIO", 4),
     ("fsync", "error=EIO", 6),
@@ -136,9 +136,14 @@ def _transcript(world: World) -> Path:
 
 
 def _worker_fault(call: str, how: str, number: int) -> Fault:
-    """The workers are the ones that keep contents as blobs."""
+    """The workers are the ones that keep contents as blobs.
+
+    Without a trace, which has a worker of its own and whose faults stop nothing.
+    """
 
     def run(world: World) -> Report:
+        world.home.mkdir(parents=True, exist_ok=True)
+        (world.home / "settings.json").write_text('{"trace": {"enabled": false}}')
         process = start_at_gate(world)
         workers = [int(name) for name in os.listdir(f"/proc/{process.pid}/task")]  # noqa: PTH208  # a list is wanted
         workers.remove(process.pid)
