@@ -48,13 +48,17 @@ _WORDS: Final = [
     "first",
 ]
 _SPREAD_IDS_MAX: Final = 4_000
+_FILES_OF_AN_AGENT: Final = 4
+_AGENTS_PER_ANSWER: Final = 4
 
 
 class _Writer:
     """One session being filled. `text` gives varied prose of a length, the same in every run."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, files: int = 97) -> None:
         self.session = session
+        self._files = files
+        self._left: dict[str, FileState] = {}
         self._random = random.Random(1)
         self._prose = " ".join(self._random.choice(_WORDS) for _ in range(40_000))
 
@@ -69,17 +73,22 @@ class _Writer:
         call = ToolCall(
             "call_1",
             "Edit",
-            {"file_path": f"src/module_{number % 97}.py", "edits": [self.text(500)]},
+            {"file_path": f"src/module_{number % self._files}.py", "edits": [self.text(500)]},
         )
         said = Message(
             "assistant", (Text(self.text(500)), call), "some-model", rewake.Usage(9_000, 300)
         )
         message_id = record(said).event_id
         call_id = record(ToolLifecycle("Edit", "requested", message_id=message_id)).event_id
-        path, digest = f"/project/src/module_{number % 97}.py", f"{number:064x}"
-        change = Change(
-            path, FileState("file", digest, 4_000, 0o644), FileState("file", digest, 4_050, 0o644)
+        path, digest = (
+            f"/project/src/module_{number % self._files}.py",
+            f"{number + 1_000_000:064x}",
         )
+        before = self._left.get(
+            path, FileState("file", f"{number % self._files:064x}", 4_000, 0o644)
+        )
+        after = self._left[path] = FileState("file", digest, 4_050, 0o644)
+        change = Change(path, before, after)
         intent = FileChangeIntent((change,))
         record(ToolLifecycle("Edit", "started", call_id, message_id, intent=intent))
         result = Result((Text(self.text(700)),))
@@ -134,6 +143,47 @@ def build_side_records(home: Path, messages: int, side_records: int, size: int) 
                 details = {"progress": writer.text(padding)}
                 session.record(StateTransition("executing", "executing", "progress", details))
         return _built(session, home, events[0], ())
+
+
+def build_with_agents(home: Path, agents: int, size: int) -> BuiltTranscript:
+    """A session that had `agents` sub-agents, four an answer, each with `size` bytes.
+
+    Every other one changed files (four); the others only looked.
+    """
+    project = _project(home)
+    events = [0]
+    with _open(project, home, events) as session:
+        writer = _Writer(session)
+        for first in range(0, agents, _AGENTS_PER_ANSWER):
+            session.user(writer.text(600))
+            calls = [
+                ToolCall(f"call_{one}", "Task", {"description": "work", "prompt": writer.text(500)})
+                for one in range(min(_AGENTS_PER_ANSWER, agents - first))
+            ]
+            session.assistant((Text(writer.text(300)), *calls), usage=rewake.Usage(9_000, 300))
+            for number, call in enumerate(calls, start=first):
+                agent_id = rewake.new_agent_id(session)
+                with session.action(call, intent=rewake.AgentIntent(agent_id)) as action:
+                    agent = rewake.spawn_agent(
+                        session, "work", agent_id=agent_id, call_id=action.call_id
+                    )
+                    _fill(agent, number, size, changes=number % 2 == 0)
+                    rewake.end_agent(session, agent, "completed")
+                    action.complete(writer.text(500))
+        return _built(session, home, events[0], ())
+
+
+def _fill(agent: Session, seed: int, size: int, *, changes: bool) -> None:
+    writer = _Writer(agent, _FILES_OF_AN_AGENT)
+    agent.user(writer.text(600))
+    number = seed * 1_000
+    while _size(agent) < size:
+        if changes:
+            writer.step(number)
+        else:
+            agent.record(Message("assistant", (Text(writer.text(4_000)),)))
+        number += 1
+    agent.terminal("done")
 
 
 def _project(home: Path) -> Path:

@@ -88,6 +88,8 @@ class Sizes:
     processes: int
     kept_ids: int
     view_messages: int
+    agents: int
+    agent_bytes: int
 
 
 FULL: Final = Sizes(
@@ -102,11 +104,13 @@ FULL: Final = Sizes(
     15,
     400,
     1_000,
+    200,
+    1_000_000,
 )
 QUICK: Final = Sizes(
-    "quick", 5, 5_000, (0, 50_000), 100_000_000, 100_000, 10_000, 1_000, 7, 400, 1_000
+    "quick", 5, 5_000, (0, 50_000), 100_000_000, 100_000, 10_000, 1_000, 7, 400, 1_000, 200, 100_000
 )
-TINY: Final = Sizes("tiny", 1, 100, (0, 200), 200_000, 200, 50, 3, 1, 10, 20)
+TINY: Final = Sizes("tiny", 1, 100, (0, 200), 200_000, 200, 50, 3, 1, 10, 20, 3, 10_000)
 
 
 class Setting:

@@ -28,6 +28,7 @@ NAMES: Final = (
     "files",
     "settings",
     "recall",
+    "agents",
 )
 
 

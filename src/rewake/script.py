@@ -22,8 +22,10 @@ Blank lines and lines that start with `#` are skipped. Past the end the answer i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -81,6 +83,19 @@ class Turn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 PAST_THE_END = Turn(text="done")
+_SUB_AGENT: Final = "You are a sub-agent of type `{}`"
+_IN_SYSTEM_PROMPT: Final = re.compile(re.escape(_SUB_AGENT).replace(r"\{\}", "([^`\n]+)"))
+
+
+def who_it_is(agent: str) -> str:
+    """The beginning of what a sub-agent of this type is told; doubles of providers look for it."""
+    return _SUB_AGENT.format(agent)
+
+
+def agent_in(system_prompt: str) -> str:
+    """The type of sub-agent that a request's system prompt is for; empty for the main agent."""
+    found = _IN_SYSTEM_PROMPT.search(system_prompt)
+    return found[1] if found is not None else ""
 
 
 class Script:

@@ -16,7 +16,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    "name", ["append", "resume", "memory", "startup", "codec", "settings", "recall"]
+    "name", ["append", "resume", "memory", "startup", "codec", "settings", "recall", "agents"]
 )
 def test_a_benchmark_runs_and_leaves_nothing_behind(name: str, tmp_path: Path) -> None:
     big = tmp_path / "big"

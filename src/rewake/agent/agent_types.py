@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from rewake.agent.ports import Tool
+from rewake.script import who_it_is
 
 DEFAULT_TYPE: Final = "worker"
 TASK_TOOLS: Final = ("Task", "TaskOutput", "TaskStop")
@@ -88,8 +89,7 @@ BUILT_IN: Final[Mapping[str, AgentType]] = {
 
 def system_prompt(session_prompt: str, kind: AgentType) -> str:
     """What an agent is told before anything else: what its session is, then what it is."""
-    # Test doubles of providers find the type in this sentence (testing/provider_server.py).
     return (
-        f"{session_prompt}\n\nYou are a sub-agent of type `{kind.name}`: another agent has given you "
-        f"a task.\n\n{kind.prompt.strip()}"
+        f"{session_prompt}\n\n{who_it_is(kind.name)}: another agent has given you a task."
+        f"\n\n{kind.prompt.strip()}"
     )

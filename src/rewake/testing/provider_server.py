@@ -40,7 +40,7 @@ from pathlib import Path
 from typing import Final, Literal, TextIO
 
 from rewake.model.content import JsonObject
-from rewake.script import Script, ScriptedError, Turn, read_turns
+from rewake.script import Script, ScriptedError, Turn, agent_in, read_turns
 from rewake.testing.provider_rules import violations_anthropic, violations_openai
 from rewake.testing.provider_wire import (
     Protocol,
@@ -72,6 +72,22 @@ class ProviderRequest:
         """How many assistant messages the request holds."""
         messages = self.body.get("messages", [])
         return sum(1 for message in messages if message.get("role") == "assistant")
+
+    @property
+    def agent(self) -> str:
+        """The type of the sub-agent that asks, empty for the main one."""
+        told = [
+            message.get("content")
+            for message in self.body.get("messages", [])
+            if message.get("role") in {"system", "developer"}
+        ]
+        return agent_in("\n".join(map(_text_of, [self.body.get("system"), *told])))
+
+
+def _text_of(content: object) -> str:
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return content if isinstance(content, str) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,11 +301,13 @@ def _parse(protocol: Protocol, raw: bytes, headers: dict[str, str]) -> ProviderR
 
 
 def scripted_answer(turns: Iterable[Turn]) -> Answer:
-    """Answers by the number of assistant messages in the request."""
-    script = Script(turns)
+    """Answers by the number of assistant messages in the request, and by whose request it is."""
+    known = tuple(turns)
+    scripts: dict[str, Script] = {}
 
     def answer(request: ProviderRequest) -> Turn | Failure:
-        taken = script.take(request.turn)
+        agent = request.agent
+        taken = scripts.setdefault(agent, Script(known, agent)).take(request.turn)
         if isinstance(taken, ScriptedError):
             return Failure(status=taken.status, message=taken.message)
         return taken
