@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.cli.shell import Shell, call, texts, turn
+from tests.cli.shell import Shell, call, texts, turn, wait_until
 from tests.cli.terminal import (
     ASKED,
     CTRL_C,
@@ -243,4 +243,91 @@ def test_a_closed_terminal_ends_the_run_and_leaves_a_valid_session(shell: Shell)
         terminal.close()
         assert terminal.code() in {129, -1}
     assert shell.run("show", "newest", "--json").json["terminal"]["reason"] == "hangup"
+    assert shell.run("check", "newest").code == 0
+
+
+def test_a_streamed_answer_is_seen_before_it_is_whole_and_stands_once_in_the_end(
+    shell: Shell,
+) -> None:
+    lines = "".join(f"Paragraph {number} of the answer.\n\n" for number in range(60))
+    model = shell.script(turn(f"# Begin\n\n{lines}- end", piece_delay_ms=5))
+    with Terminal(shell, "--model", model, rows=10, columns=60) as terminal:
+        terminal.ready()
+        terminal.type("go" + ENTER)
+        terminal.see("Paragraph 3 of", WORKING)
+        terminal.see_idle("• end")
+        for number in range(60):
+            assert terminal.all.count(f"Paragraph {number} of the answer.") == 1
+        # What is final is text in the scroll-back, nothing of the live part is.
+        assert WORKING not in terminal.all
+
+
+def test_an_answer_survives_the_window_being_resized_while_it_streams(shell: Shell) -> None:
+    lines = "".join(f"Line {number} 日本語 words and words.\n\n" for number in range(80))
+    model = shell.script(turn(f"{lines}The end.", piece_delay_ms=4))
+    with Terminal(shell, "--model", model, rows=20, columns=80) as terminal:
+        terminal.ready()
+        terminal.type("go" + ENTER)
+        for at, rows, columns in ((5, 30, 100), (20, 24, 60), (35, 30, 90), (50, 40, 120)):
+            terminal.until(lambda at=at: f"Line {at} " in terminal.all, f"line {at}")  # type: ignore[misc]
+            terminal.resize(rows, columns)
+        terminal.see_idle("The end.")
+        for number in range(55, 80):
+            assert terminal.all.count(f"Line {number} ") == 1
+
+
+def test_the_smallest_terminal_holds_a_conversation(shell: Shell) -> None:
+    table = "|a|b|c|d|e|f|\n|-|-|-|-|-|-|\n|u|v|w|x|y|z|\n"
+    model = shell.script(turn(f"# A long title\n\n{table}\n- 日本語日本語日本語日本語", WRITE))
+    with Terminal(shell, "--model", model, rows=5, columns=20) as terminal:
+        terminal.ready()
+        terminal.type("a long prompt that wraps" + ENTER)
+        terminal.see("❯[y]")  # noqa: RUF001  # as it is shown
+        terminal.type("y")
+        terminal.see_idle("done", "A long title", "|u|v|w|x|y|z|")
+    assert (shell.project / "made.txt").exists()
+
+
+def test_nothing_hostile_reaches_the_terminal_by_any_way(shell: Shell) -> None:
+    evil = "\x1b]0;pwned\x07\x1b[2J\x1b[31m\u202e"
+    write = call("Write", file_path="e\x1b[2Jvil.txt", content=f"{evil}\n")
+    run = call("Bash", command=f"printf '\\033]0;pwned\\007\\033[2Jgone' # {evil}")
+    text = f"{evil} [a](http://x/{evil}) &#27;]0;pwned&#7; `{evil}`\n\n```{evil}\n{evil}\n```\n"
+    with Terminal(shell, "--model", shell.script(turn(text, write, run), turn("End."))) as terminal:
+        terminal.ready()
+        terminal.type("go" + ENTER)
+        terminal.see(ASKED)
+        terminal.type("y")
+        terminal.see_no(ASKED)
+        terminal.see(ASKED)
+        terminal.type("y")
+        terminal.see_idle("End.")
+        for steering in ("\x1b]0;", "\x1b[2J", "\u202e", "pwned\x07"):
+            assert steering not in terminal.raw
+        # Sequences that are written as text go as a whole, those spelled by entities as characters.
+        assert "gone" in terminal.all
+
+
+def test_a_command_that_takes_long_shows_what_it_has_written_so_far(shell: Shell) -> None:
+    command = "for i in 1 2 3; do echo part $i; done; while [ ! -e go ]; do sleep 0.05; done"
+    model = shell.script(turn("", call("Bash", command=command)), turn("End."))
+    with Terminal(shell, "--model", model, *BYPASS) as terminal:
+        terminal.ready()
+        terminal.type("go" + ENTER)
+        terminal.see("│ part 2", "│ part 3", WORKING)
+        (shell.project / "go").touch()
+        terminal.see_idle("End.", "exit 0")
+
+
+def test_a_second_ctrl_c_while_things_end_leaves_in_good_order(shell: Shell) -> None:
+    # It takes a while to end: the shell waits for what ignores the signal.
+    stubborn = call("Bash", command="trap '' TERM INT; touch started; sleep 1.5; sleep 1.5")
+    with Terminal(shell, "--model", shell.script(turn("", stubborn)), *BYPASS) as terminal:
+        terminal.ready()
+        terminal.type("go" + ENTER)
+        terminal.see("● Bash")
+        wait_until((shell.project / "started").exists)
+        terminal.type(CTRL_C + CTRL_C)
+        assert terminal.code() == 0
+    assert shell.run("show", "newest", "--json").json["terminal"]["reason"] == "interrupted"
     assert shell.run("check", "newest").code == 0

@@ -101,8 +101,10 @@ def _stopping(bindings: KeyBindings, keyboard: Keyboard, at_draft: Filter) -> No
     def stop(event: KeyPressEvent) -> None:
         draft = event.current_buffer
         if keyboard.is_working():
-            ctrl_c.again()
-            keyboard.interrupt()
+            if ctrl_c.again():
+                keyboard.leave()
+            else:
+                keyboard.interrupt()
         elif draft.text:
             draft.reset()
         elif ctrl_c.again():
