@@ -331,3 +331,35 @@ def test_a_second_ctrl_c_while_things_end_leaves_in_good_order(shell: Shell) -> 
         assert terminal.code() == 0
     assert shell.run("show", "newest", "--json").json["terminal"]["reason"] == "interrupted"
     assert shell.run("check", "newest").code == 0
+
+
+def test_the_status_line_tells_of_commands_in_the_background(shell: Shell) -> None:
+    command = "while [ ! -e go ]; do sleep 0.05; done"
+    model = shell.script(
+        turn("", call("Bash", command=command, run_in_background=True)), turn("Started.")
+    )
+    with Terminal(shell, "--model", model, *BYPASS) as terminal:
+        terminal.ready()
+        terminal.type("go" + ENTER)
+        terminal.see_idle("Started.", "1 command running")
+        (shell.project / "go").touch()
+
+
+def test_sub_agents_have_a_line_each_and_their_questions_come_one_by_one(shell: Shell) -> None:
+    tasks = [call("Task", description=f"job {n}", prompt=f"do {n}", agent="worker") for n in (1, 2)]
+    model = shell.script(
+        turn("", *tasks),
+        turn("All done."),
+        {**turn("", WRITE), "agent": "worker"},
+        {**turn("Child done."), "agent": "worker"},
+    )
+    with Terminal(shell, "--model", model) as terminal:
+        terminal.ready()
+        terminal.type("go" + ENTER)
+        first = terminal.see(ASKED, "asks: Allow Write?")
+        terminal.type("y")
+        terminal.until(lambda: ASKED not in terminal.screen or terminal.screen != first, "no")
+        terminal.see_no(ASKED)
+        terminal.see(ASKED, "asks: Allow Write?")
+        terminal.type("n")
+        terminal.see_idle("All done.", "worker: job 1", "worker: job 2")

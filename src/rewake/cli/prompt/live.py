@@ -19,7 +19,7 @@ from rewake.cli.prompt import calls
 from rewake.cli.prompt.themes import Theme
 from rewake.cli.reporting import TextReporter
 from rewake.cli.terminal import StreamCleaner, Style, clean, fit
-from rewake.model.events import Outcome, ShellIntent
+from rewake.model.events import AgentIntent, Outcome, ShellIntent
 
 if TYPE_CHECKING:
     from rewake.cli.prompt.blocks import Piece, Splitter
@@ -150,7 +150,8 @@ class LiveReporter(TextReporter):
         if progress.status in _AT_WORK:
             since_s = known.since_s if known is not None else time.monotonic()
             self._agents[progress.agent_id] = _AgentLine(progress, since_s)
-        else:
+        elif progress.background or progress.depth > 1:
+            # Of the others the result of their Task call tells.
             elapsed_s = time.monotonic() - known.since_s if known is not None else None
             self._put("call", calls.agent_ended(progress, elapsed_s, self.columns(), self.style))
         self._changed()
@@ -218,6 +219,8 @@ class LiveReporter(TextReporter):
         mark = _SPINNER[int(now * _SPINNER_PER_S) % len(_SPINNER)]
         lines: list[str] = []
         for call in self._calls:
+            if isinstance(call.prepared.intent, AgentIntent):
+                continue  # the agent's own line says more
             elapsed_s = now - call.since_s
             took = calls.seconds(elapsed_s) if elapsed_s >= 1 else ""
             room = max(columns - len(took) - 2, 8)
