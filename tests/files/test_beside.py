@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +16,7 @@ from tests.files.conftest import MakeWorld, World, commit_all, git, picture
 from rewake import Session, StorageError, UsageError, open_session
 from rewake.compose.files import file_changes, plan_rewind, rewind_files, track_files
 from rewake.files.beside import Beside, CopyLimits
+from rewake.model.content import plain_text
 
 
 def fork(world: World, directory: Path, at_message: str | None = None) -> Session:
@@ -238,6 +242,63 @@ def test_what_was_made_is_gone_when_the_fork_can_t_be_made(world: World, tmp_pat
     assert not (tmp_path / "other").exists()
     assert list(empty.iterdir()) == []
     assert not list(world.root.glob(".git/worktrees/*"))
+
+
+KILLED = """
+import os, signal, sys
+from rewake import open_session
+from rewake.files import beside
+
+point, project, home, session_id, directory = sys.argv[1:]
+
+def killed(*_arguments, **_options):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+if point == "copying":
+    beside._Copier._copy = killed
+else:
+    setattr(beside.Beside, point, killed)
+open_session(project, resume=session_id, fork=True, with_files=directory, home=home)
+"""
+
+
+@pytest.mark.parametrize("point", ["_claim", "copying", "place"])
+def test_what_a_killed_fork_has_left_is_taken_away_by_the_next_try(
+    world: World, tmp_path: Path, point: str
+) -> None:
+    beside = tmp_path / "beside"
+    asked = world.session.session_id
+    world.close()
+    arguments = [point, world.root, world.home, asked, beside]
+    command = [sys.executable, "-c", KILLED, *map(str, arguments)]
+    done = subprocess.run(command, check=False, capture_output=True)
+    is_repository = (world.root / ".git").exists()
+    assert done.returncode == -signal.SIGKILL
+    with open_session(
+        world.root, resume=asked, fork=True, with_files=beside, home=world.home
+    ) as fork:
+        assert tree(beside) == tree(world.root)
+        said = plain_text(fork.messages[-1].message.content)
+        assert ("an earlier try had left" in said) == (point in {"copying", "place"})
+    assert not list(tmp_path.glob(".rewake-*"))
+    if is_repository:
+        listed = git(world.root, "worktree", "list", "--porcelain").decode()
+        assert [line for line in listed.split("\n") if line.startswith("worktree")] == [
+            f"worktree {world.root}",
+            f"worktree {beside}",
+        ]
+        assert git(beside, "status", "--short") == git(world.root, "status", "--short")
+
+
+def test_two_at_once_do_not_make_the_same_copy(world: World, tmp_path: Path) -> None:
+    one = Beside(world.root, tmp_path / "beside", world.home)
+    other = Beside(world.root, tmp_path / "beside", world.home)
+    one.make(())
+    with pytest.raises(UsageError, match="Another process"):
+        other.make(())
+    other.remove()
+    one.place()
+    assert tree(tmp_path / "beside") == tree(world.root)
 
 
 def test_a_repository_without_a_commit_and_one_that_git_can_t_read_are_refused(

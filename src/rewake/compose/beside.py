@@ -57,7 +57,9 @@ def open_fork_with_files(
     try:
         beside.make(path for event in events for path, _ in event.changes)
         later = [event for event in events if target is not None and event.event_id > target]
-        plan = _taken_back(target or "", [relocated(one, root, here) for one in later], blobs, here)
+        changes = [relocated(one, root, beside.tree) for one in later]
+        plan = _taken_back(target or "", changes, blobs, beside.tree)
+        beside.place()
         session = open_fork(
             replace(at, root=here),
             origin,
@@ -71,7 +73,7 @@ def open_fork_with_files(
         raise
     try:
         at.layout.add_place(origin.project, here, at.disk, sync=options.sync)
-        session.user(_words(root, here, plan, beside.sentence()), source="rewake")
+        session.user(_words(root, beside, plan), source="rewake")
     except BaseException:
         session.close()
         raise
@@ -96,15 +98,18 @@ def _taken_back(
     return plan
 
 
-def _words(root: Path, here: Path, plan: RewindPlan, left_out: str) -> str:
+def _words(root: Path, beside: Beside, plan: RewindPlan) -> str:
     """What the model must know where its conversation goes on."""
+    here = beside.directory
     when = "at this point of the conversation" if plan.target_id else "there a moment ago"
-    kept = ", ".join(step.shown for step in plan.conflicts)
+    kept = ", ".join(
+        step.shown.replace(os.fspath(beside.tree), os.fspath(here), 1) for step in plan.conflicts
+    )
     words = [
         "The user forked this conversation together with the project's files.",
         f"Work in {here} from now on; {root} belongs to the session that was forked.",
         f"The files are as they were {when}. Read them again before you change them.",
         f"Changed by somebody else since, and left as they are: {kept}." if kept else "",
-        left_out,
+        beside.sentence(),
     ]
     return " ".join(filter(None, words))

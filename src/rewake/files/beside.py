@@ -5,7 +5,9 @@ The rules kept here:
 - The project is only read. In a repository git makes a worktree, which adds an entry of its own to
   `.git/worktrees`; no branch, index or hook of the user's is touched, and no filter is run.
 - What is copied is what is there, byte for byte: links stay links, and nothing is read through one.
-- Whoever fails takes away what was made.
+- The tree is made under a name of its own beside its place, and moved there when it is whole. Whoever
+  fails takes away what was made; what a process that died has left is taken away by the next try for
+  that place, which finds it by its name.
 """
 
 # Paths are bytes here, because they may be no text.
@@ -14,6 +16,8 @@ The rules kept here:
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import hashlib
 import os
 import shutil
 import stat
@@ -32,10 +36,11 @@ from rewake.log.layout import project_root
 
 _TIMEOUT_S: Final = 120
 _SHOWN_MAX: Final = 5
+_DIGEST_CHARS: Final = 12
 _SAFE: Final = (
     *("--no-replace-objects", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"),
     *("-c", "core.untrackedCache=false", "-c", "protocol.allow=never"),
-    *("-c", "submodule.recurse=false"),
+    *("-c", "submodule.recurse=false", "-c", "worktree.useRelativePaths=false"),
 )
 
 
@@ -60,6 +65,11 @@ class Beside:
         self._own = os.fsencode(own.resolve())
         self._limits = limits or CopyLimits()
         self._was_there = self.directory.is_dir()
+        digest = hashlib.sha256(os.fsencode(self.directory)).hexdigest()[:_DIGEST_CHARS]
+        self._making = self.directory.with_name(f".rewake-{digest}.tmp")
+        self._lock: int | None = None
+        self._is_placed = False
+        self._has_cleaned = False
 
     def check(self) -> None:
         """Raises UsageError where the directory can't be used. Changes nothing."""
@@ -89,10 +99,16 @@ class Beside:
                 remedy="Name a directory outside of it.",
             )
 
+    @property
+    def tree(self) -> Path:
+        """Where the tree is made."""
+        return self._making / self.directory.name
+
     def make(self, touched: Iterable[bytes]) -> None:
         """Make the tree as the project is now, with the absolute paths `touched` in any case.
 
-        Raises UsageError (nothing was made) where there is too much of it, StorageError.
+        Raises UsageError (nothing was made) where there is too much of it or another process makes
+        the same one, StorageError.
         """
         root = os.fsencode(self.root)
         try:
@@ -107,35 +123,90 @@ class Beside:
         paths = sorted(listed)
         self._measure(root, paths)
         try:
-            self.directory.parent.mkdir(parents=True, exist_ok=True)
+            self._claim()
+            tree = os.fspath(self.tree)
             if self.is_worktree:
-                _git(self.root, "worktree", "add", "--detach", "--no-checkout", *self._target())
-                _git(self.directory, "read-tree", "HEAD")
+                _git(self.root, "worktree", "add", "--detach", "--no-checkout", "--", tree)
+                _git(self.tree, "read-tree", "HEAD")
             else:
-                self.directory.mkdir(exist_ok=True)
-            _Copier(root, os.fsencode(self.directory), self.left_out).run(paths)
+                self.tree.mkdir()
+            _Copier(root, os.fsencode(tree), self.left_out).run(paths)
         except OSError as error:
             raise storage_error(error, self.directory, "copy the project to") from error
 
+    def place(self) -> None:
+        """Move the tree to its place. Raises StorageError."""
+        try:
+            if self._was_there:
+                self.directory.rmdir()
+            self.tree.rename(self.directory)
+            self._is_placed = True
+            self._making.rmdir()
+            if self.is_worktree:
+                self._tell_git()
+        except OSError as error:
+            raise storage_error(error, self.directory, "move the copy to") from error
+        self._release()
+
+    def _tell_git(self) -> None:
+        """Set the entry that git has of the worktree; `git worktree repair` would set others, too."""
+        pointer = (self.directory / ".git").read_bytes().removeprefix(b"gitdir:").strip()
+        entry = Path(os.fsdecode(pointer)) / "gitdir"
+        beside = entry.with_name("gitdir.tmp")
+        beside.write_bytes(os.fsencode(self.directory) + b"/.git\n")
+        beside.replace(entry)
+
     def remove(self) -> None:
         """Take away what was made; a directory that was there before stays, empty."""
-        if self.is_worktree and os.path.lexists(self.directory / ".git"):
-            with contextlib.suppress(StorageError):  # what is left is removed below, as files
-                _git(self.root, "worktree", "remove", "--force", *self._target())
-        shutil.rmtree(self.directory, ignore_errors=True)
+        if self._is_placed:
+            self._take_away(self.directory)
+        elif self._lock is not None:
+            self._take_away(self.tree)
+            shutil.rmtree(self._making, ignore_errors=True)
+        self._release()
         if self._was_there:
             self.directory.mkdir(exist_ok=True)
 
     def sentence(self) -> str:
-        """What isn't in the copy, for people; empty where that is nothing."""
-        if not self.left_out:
-            return ""
-        names = ", ".join(path.decode("utf-8", "replace") for path in self.left_out[:_SHOWN_MAX])
-        more = len(self.left_out) - _SHOWN_MAX
-        return f"Not copied: {names}{f' and {more} more' if more > 0 else ''}."
+        """What isn't in the copy and the like, for people; empty where that is nothing."""
+        said = ["What an earlier try had left was removed."] if self._has_cleaned else []
+        if self.left_out:
+            shown = [path.decode("utf-8", "replace") for path in self.left_out[:_SHOWN_MAX]]
+            more = len(self.left_out) - _SHOWN_MAX
+            and_more = f" and {more} more" if more > 0 else ""
+            said.append(f"Not copied: {', '.join(shown)}{and_more}.")
+        return " ".join(said)
 
-    def _target(self) -> tuple[str, str]:
-        return "--", os.fspath(self.directory)
+    def _claim(self) -> None:
+        """Make the directory to work in, or take over that of a process that died."""
+        self._making.parent.mkdir(parents=True, exist_ok=True)
+        self._making.mkdir(exist_ok=True)
+        self._lock = os.open(self._making, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            self._release()
+            raise UsageError(
+                f"Another process is making a copy for {self.directory}.",
+                remedy="Wait until it has ended, or name another directory.",
+            ) from error
+        if any(self._making.iterdir()):
+            self._has_cleaned = True
+            self._take_away(self.tree)
+            for left in self._making.iterdir():
+                shutil.rmtree(left)
+
+    def _take_away(self, tree: Path) -> None:
+        if self.is_worktree:
+            # Twice forced: git locks a worktree while it makes it. What is left goes as files.
+            with contextlib.suppress(StorageError):
+                _git(self.root, "worktree", "remove", "--force", "--force", "--", os.fspath(tree))
+        shutil.rmtree(tree, ignore_errors=True)
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def _measure(self, root: bytes, paths: list[bytes]) -> None:
         size = 0
