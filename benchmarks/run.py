@@ -26,6 +26,7 @@ NAMES: Final = (
     "codec",
     "catalogue",
     "files",
+    "report",
     "settings",
     "recall",
     "agents",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rewake.cli.amounts import amount
+from rewake.cli.bar import Bar
 from rewake.cli.terminal import clean, note, say
 from rewake.compose.place import find_session, place
 from rewake.compose.reports import Reported, report
@@ -26,9 +27,16 @@ def report_session(
     """
     at = place(cwd or ".")
     paths = find_session(at, session)
-    done = report(
-        paths.session_id, output, redact=redact, force=force, project=at.root, home=at.home
-    )
+    with Bar("Reading") as bar:
+        done = report(
+            paths.session_id,
+            output,
+            redact=redact,
+            force=force,
+            project=at.root,
+            home=at.home,
+            progress=bar.show,
+        )
     if as_json:
         from rewake.cli.jsonout import print_json
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +20,10 @@ from rewake.report.telling import Telling
 from rewake.resume.lineage import Ancestors
 
 _HEAD_BYTES: Final = 512
+_PART_BYTES: Final = 2 << 20
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes done and the bytes there are."""
 
 
 class Reported(msgspec.Struct, frozen=True):
@@ -43,12 +47,13 @@ def report(
     project: str | Path = ".",
     home: str | Path | None = None,
     environ: Mapping[str, str] = os.environ,
+    progress: Progress | None = None,
 ) -> Reported:
     """Write a session as one HTML file that needs nothing else, and no network. Durable on return.
 
     Without `output` it is `rewake-ID.html` in the current directory. With `redact` secrets are taken
     out, also the values of those variables of `environ` that look like keys. A session at work is told
-    as far as its last whole line. A report that is there is replaced, any other file only with `force`.
+    as far as its last whole line. `progress` hears of the bytes read and those there are. A report that is there is replaced, any other file only with `force`.
 
     Raises SessionNotFoundError, StorageError, UsageError (the file is then what it was).
     """
@@ -59,7 +64,7 @@ def report(
     _require_free(target, force=force)
     cleaner = Cleaner(environ if redact else None)
     telling = telling_of(at, paths, cleaner)
-    telling.main.catch_up()
+    _read(telling, progress)
     with NewFile(target, at.disk) as file:
         for piece in page(telling, at.disk, Timestamps(at.clock_ns)()):
             file.write(piece)
@@ -67,6 +72,14 @@ def report(
     store = telling.main.story.store
     left_out = store.base + store.rows_left_out
     return Reported(paths.session_id, str(target), file.size, cleaner.counts, left_out)
+
+
+def _read(telling: Telling, progress: Progress | None) -> None:
+    """As far as it is written now: one that is at work may go on for as long as this takes."""
+    size = telling.paths.transcript.stat().st_size if telling.paths.transcript.exists() else 0
+    while telling.main.catch_up(_PART_BYTES) and telling.main.offset < size:
+        if progress is not None:
+            progress(telling.main.offset, size)
 
 
 def telling_of(at: Place, paths: SessionPaths, cleaner: Cleaner) -> Telling:

@@ -31,6 +31,8 @@ _DIFF_LINES_MAX: Final = 1_500
 _DIFF_CHARS_MAX: Final = 150_000
 _DIFFS_MAX: Final = 100
 _CONTENT_BYTES_MAX: Final = 4 << 20  # of one side of a diff
+_REMEMBERED_BYTES_MAX: Final = 1 << 18
+_REMEMBERED_MAX: Final = 32  # a session goes back and forth between a few files
 _IMAGE_BYTES_MAX: Final = 2 << 20
 _IMAGES_BYTES_MAX: Final = 16 << 20
 HIGHLIGHTED_CHARS_MAX: Final = 3_000_000  # about four seconds of Pygments
@@ -62,7 +64,7 @@ class Contents:
         self._cleaner = cleaner
         self._highlighting = Highlighting(highlighted_chars_max)
         self._images_left = _IMAGES_BYTES_MAX
-        self._newest: tuple[str, bytes] = ("", b"")
+        self._read_last: dict[str, bytes] = {}
 
     # --- texts -----------------------------------------------------------------------------
 
@@ -203,9 +205,14 @@ class Contents:
 
     def _read(self, sha256: str) -> bytes:
         """A content, cleaned; what an edit left is what the next one begins with."""
-        if self._newest[0] != sha256:
-            self._newest = sha256, self._cleaner.content(self._blobs.get(sha256))
-        return self._newest[1]
+        known = self._read_last.pop(sha256, None)
+        if known is None:
+            known = self._cleaner.content(self._blobs.get(sha256))
+        if len(known) <= _REMEMBERED_BYTES_MAX:
+            self._read_last[sha256] = known
+            if len(self._read_last) > _REMEMBERED_MAX:
+                del self._read_last[next(iter(self._read_last))]
+        return known
 
 
 def _raster_type(data: bytes) -> str | None:
