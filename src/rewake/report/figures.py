@@ -28,7 +28,9 @@ class Figures:
         self.reason: str | None = None
         self.created_at = ""
         self.updated_at = ""
-        self._title = ""
+        self.title = ""
+        self.agent_type = ""
+        self.parent_agent = ""
         self._first_prompt = ""
         self._tags: list[str] = []
         self._runs: list[dict[str, Any]] = []
@@ -95,7 +97,9 @@ class Figures:
         """A title, tags."""
         if "title" in metadata.entries:
             title = metadata.entries["title"]
-            self._title = title if isinstance(title, str) else ""
+            self.title = title if isinstance(title, str) else ""
+        self.agent_type = str(metadata.entries.get("agent_type") or self.agent_type)
+        self.parent_agent = str(metadata.entries.get("parent_agent_id") or self.parent_agent)
         if "tags" in metadata.entries:
             tags = metadata.entries["tags"]
             self._tags = [str(tag) for tag in tags] if isinstance(tags, list) else []
@@ -103,7 +107,7 @@ class Figures:
     def listed(self) -> dict[str, Any]:
         """For the page."""
         return {
-            "title": self._title or self._first_prompt,
+            "title": self.title or self._first_prompt,
             "tags": self._tags,
             "created": self.created_at,
             "updated": self.updated_at,

@@ -37,6 +37,7 @@ from rewake.model.events import (
     MessageAmendment,
     Metadata,
     Outcome,
+    Resolution,
     Rewind,
     RunStart,
     SessionStart,
@@ -79,12 +80,13 @@ class _Call(msgspec.Struct):
     flags: int = OPEN
     started: bool = False
     intended: tuple[Change, ...] = ()
+    in_background: bool = False
 
 
 class Story:
-    """The fold. `is_agent`: a sub-agent's, whose first message is its task."""
+    """The fold of one transcript, a session's or a sub-agent's."""
 
-    def __init__(self, contents: Contents, *, is_agent: bool = False) -> None:
+    def __init__(self, contents: Contents) -> None:
         self.store = Store()
         self.segments = Segments()
         self.timeline = Timeline()
@@ -95,7 +97,6 @@ class Story:
         self.agents: dict[str, dict[str, Any]] = {}
         self.damaged = 0
         self._contents = contents
-        self._is_agent = is_agent
         self._inherited = False
         self._calls: dict[tuple[str, int], _Call] = {}
         self._began: datetime | None = None
@@ -171,7 +172,7 @@ class Story:
     def _message(self, event: Event, message: Message) -> None:
         first = self.store.count
         kind = _kind_of(message)
-        text = plain_text(message.content)
+        text = message.typed or plain_text(message.content)
         if kind == "prompt":
             self.timeline.prompt()
             self._prompt(event, text)
@@ -225,7 +226,9 @@ class Story:
             if message.stop_reason not in {None, "end", "tool_use"}:
                 content["stop"] = message.stop_reason
         else:
-            content["text"] = cut(text, TEXT_CHARS_MAX)
+            if message.typed:
+                content["sent"] = cut(text, TEXT_CHARS_MAX)
+            content["text"] = cut(message.typed or text, TEXT_CHARS_MAX)
             content["who"] = message.source or message.role
         self._put(event, kind, content, _lines(text))
 
@@ -275,18 +278,26 @@ class Story:
         if call.started and not by_recovery:
             self.timeline.ended(self._now)
         call.started = False
-        content["state"] = phase.status
-        content.setdefault("ended", self._now)
+        if "result" in content and call.in_background:
+            content["backgroundEnded"] = self._now
+        else:
+            content["state"] = phase.status
+            content.setdefault("ended", self._now)
         if phase.result is not None and "result" not in content:
             content["result"] = self._contents.blocks(phase.result.content)
         if phase.outcome is not None:
             self._outcome(call, phase.outcome)
         if phase.resolution is not None:
-            content.update(self._contents.evidence(phase.resolution))
-            call.flags |= VERDICT
-            self._show_intended(call)
-            self._interrupted(call, phase)
+            self._resolved(call, phase.resolution)
         self._end(call, is_error=phase.status == "failed" or _is_error(phase))
+
+    def _resolved(self, call: _Call, resolution: Resolution) -> None:
+        if "backgroundEnded" in call.content and resolution.verdict == "applied":
+            return  # an ordinary end, of a command that its call had left behind
+        call.content.update(self._contents.evidence(resolution))
+        call.flags |= VERDICT
+        self._show_intended(call)
+        self._interrupted(call, resolution)
 
     def _call_of(self, event: Event, phase: ToolLifecycle) -> _Call:
         key = (phase.message_id or phase.call_id or event.event_id, phase.index)
@@ -306,6 +317,9 @@ class Story:
                 self.agents.setdefault(intent.agent_id, {})["row"] = call.row
             case ShellIntent():
                 call.content["cwd"] = intent.cwd
+                call.in_background = intent.background
+                if intent.background:
+                    call.content["background"] = True
             case FileChangeIntent():
                 call.intended = intent.changes
             case _:
@@ -330,8 +344,8 @@ class Story:
                 self.turns.changed(change, diff, call.row, number)
                 self.figures.changed(diff)
 
-    def _interrupted(self, call: _Call, phase: ToolLifecycle) -> None:
-        if phase.resolution is None or len(self.interrupted) >= _INTERRUPTED_MAX:
+    def _interrupted(self, call: _Call, resolution: Resolution) -> None:
+        if len(self.interrupted) >= _INTERRUPTED_MAX:
             return
         self.interrupted.append(
             {
@@ -339,9 +353,9 @@ class Story:
                 "name": call.content["name"],
                 "about": call.content["about"],
                 "time": self._now,
-                "verdict": phase.resolution.verdict,
-                "by": phase.resolution.by,
-                "note": phase.resolution.note,
+                "verdict": resolution.verdict,
+                "by": resolution.by,
+                "note": resolution.note,
                 "evidence": call.content["evidence"],
             }
         )
@@ -354,8 +368,9 @@ class Story:
         if any(len(block.get("text", ())) > 1 for block in call.content.get("result", ())):
             call.flags |= CUT
         verdict = call.content.get("verdict")
-        if verdict in {"unknown", "still_running"}:
-            self._keep(call)  # a person or a later run may still say what became of it
+        is_left = call.in_background and "backgroundEnded" not in call.content
+        if is_left or verdict in {"unknown", "still_running"}:
+            self._keep(call)  # what becomes of it is still to be told
             return
         self.store.put(call.row, call.content, 1, call.flags)
         self._calls.pop(call.key, None)
@@ -427,6 +442,8 @@ class Story:
             known["task"] = clip(agent.task, _LABEL_BYTES_MAX)
         if agent.agent_type:
             known["type"] = agent.agent_type
+        if agent.usage is not None and not self._inherited:
+            self.figures.used(agent.usage, "sub-agents")
         if not agent.changes:
             return
         row = self._row(event, "agent")

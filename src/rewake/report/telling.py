@@ -7,6 +7,7 @@ session costs what is new in it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -25,6 +26,7 @@ from rewake.report.reading import Reading
 from rewake.report.story import KINDS, Story
 from rewake.resume.lineage import Ancestors, OpenTranscript
 from rewake.resume.listing import SessionInfo, describe
+from rewake.resume.sidechains import agent_files
 
 _FINDINGS_MAX: Final = 300
 _AGENTS_MAX: Final = 200
@@ -58,11 +60,7 @@ class Telling:
 
     def agent_ids(self) -> list[str]:
         """Those that have a transcript here, in order of their ids."""
-        try:
-            found = sorted(path.stem for path in self.paths.agents.glob("*.jsonl"))
-        except OSError:
-            return []
-        return found[:_AGENTS_MAX]
+        return [path.stem for path in islice(agent_files(self.paths.directory), _AGENTS_MAX)]
 
     def agent(self, agent_id: str) -> Reading:
         """The story of one, read as far as it goes. Raises UsageError for an id that is none, and what
@@ -76,7 +74,7 @@ class Telling:
                 Ancestors(self.paths),
                 self._blobs,
                 self._cleaner,
-                lambda: Story(self._contents(), is_agent=True),
+                lambda: Story(self._contents()),
             )
             self._agents[agent_id] = reading
         reading.catch_up()
@@ -122,9 +120,23 @@ class Telling:
         """Those with a transcript here, then those that are only told of."""
         known = self.main.story.agents
         here = self.agent_ids()
-        listed = [{"id": one, "here": True, **known.get(one, {})} for one in here]
+        listed = [
+            {"id": one, "here": True, **self._facts(one), **known.get(one, {})} for one in here
+        ]
         others = [one for one in known if one not in set(here)][:_AGENTS_MAX]
         return listed + [{"id": one, "here": False, **known[one]} for one in others]
+
+    def _facts(self, agent_id: str) -> dict[str, Any]:
+        """What an agent's own transcript says of it; of one below another there is nothing else."""
+        reading = self._agents.get(agent_id)
+        if reading is None and agent_id in self.main.story.agents:
+            return {}
+        try:
+            figures = (reading or self.agent(agent_id)).story.figures
+        except RewakeError:
+            return {}
+        facts = {"task": figures.title, "type": figures.agent_type, "parent": figures.parent_agent}
+        return {key: value for key, value in facts.items() if value}
 
     def _told_by(self, info: SessionInfo) -> dict[str, Any]:
         return {

@@ -24,7 +24,7 @@ const STATES = { asked: "not begun", requested: "not begun", started: "running",
 /** `context`: `id` of the session, `isOpen(key)`, `toggle(key)`, `openAgent(id, place)`, `hasAgent(id)`. */
 export function rowElement(kind, content, { key, time, flags, depth, context }) {
   const article = h("article", { class: `row ${kind}`, tabindex: "-1", "data-key": key });
-  if (depth > 0) article.classList.add("nested");
+  if (depth > 0) article.classList.add("nested", `depth-${Math.min(depth, 3)}`);
   if (content === undefined) {
     article.classList.add("waiting");
     article.append(h("p", { class: "muted" }, "…"));
@@ -60,9 +60,12 @@ function fold(article, { key, context, summary, body, label }) {
 }
 
 const MAKERS = {
-  prompt(article, content, { time }) {
+  prompt(article, content, { key, time, context }) {
     heading(article, "Prompt", time);
     article.append(h("div", { class: "said", dir: "auto" }, cutText(content.text, "rewake show --json")));
+    if (content.sent) {
+      fold(article, { key, context, summary: h("span", { class: "muted" }, "What the model got for it"), body: () => [h("div", { class: "said", dir: "auto" }, cutText(content.sent))] });
+    }
   },
   answer(article, content, { time }) {
     const stop = content.stop ? h("span", { class: "badge warn" }, words(content.stop)) : null;
@@ -165,6 +168,7 @@ function badges(content, flags) {
   if (flags & ERROR) made.push(h("span", { class: "badge bad" }, content.exit ? `exit ${content.exit}` : "error"));
   if (content.verified !== undefined) made.push(h("span", { class: `badge ${content.verified ? "good" : "bad"}` }, content.verified ? "check passed" : "check failed"));
   if (content.agent) made.push(h("span", { class: "badge" }, "sub-agent"));
+  if (content.background) made.push(h("span", { class: "badge" }, content.backgroundEnded === undefined ? "in the background" : "ended in the background"));
   return made;
 }
 
@@ -245,7 +249,7 @@ const sum = (items, name) => (items ?? []).reduce((total, item) => total + (item
 /** All text of a content, to be searched. */
 export function textOf(content) {
   if (content === null || content === undefined) return "";
-  const parts = [content.name, content.about, content.note, content.detail, content.model, content.argumentsText?.join("")];
+  const parts = [content.sent && cutParts(content.sent), content.name, content.about, content.note, content.detail, content.model, content.argumentsText?.join("")];
   if (content.nodes) parts.push(...content.nodes.map(treeText));
   if (Array.isArray(content.text)) parts.push(cutParts(content.text));
   else if (content.text) parts.push(content.text);

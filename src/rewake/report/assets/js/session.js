@@ -17,6 +17,7 @@ const FOLDED_PX = 38;
 const PRINTED_MAX = 3000;
 const POLL_MS = 1000;
 const TABS = ["conversation", "files", "interrupted", "agents", "runs", "health"];
+const DEPTH_MAX = 8;
 const FOLDED = new Set(["call", "thinking", "summary", "agent"]);
 
 export class SessionPage {
@@ -43,7 +44,7 @@ export class SessionPage {
       toggle: (key) => this.toggle(key),
       hasAgent: (id) => this.head.agents.some((agent) => agent.id === id && agent.here),
       isAgentOpen: (id) => this.openAgents.has(id),
-      openAgent: (id) => this.toggleAgent(id),
+      openAgent: (id, key) => this.toggleAgent(id, key),
     };
   }
 
@@ -212,12 +213,9 @@ export class SessionPage {
     const rows = rowsOf(this.story, this.head.segments, this.branch ?? this.head.current);
     this.entries = [];
     this.places = new Map();
-    const agentAt = new Map();
-    for (const [id, agent] of this.openAgents) agentAt.set(agent.row, id);
-    for (const row of rows) {
-      this.add({ story: this.story, row, depth: 0 });
-      if (agentAt.has(row)) for (const nested of this.openAgents.get(agentAt.get(row)).rows) this.add(nested);
-    }
+    this.agentsAt = new Map();
+    for (const [id, agent] of this.openAgents) this.agentsAt.set(agent.at, id);
+    for (const row of rows) this.add({ story: this.story, row, depth: 0 });
     this.rows = rows;
     this.empty.hidden = this.entries.length > 0;
     const leftOut = this.story.base;
@@ -233,6 +231,10 @@ export class SessionPage {
     if (this.hidden.has(kind) || (this.hidden.has("run") && (kind === "end" || kind === "rewind"))) return;
     if (entry.depth === 0) this.places.set(entry.row, this.entries.length);
     this.entries.push(entry);
+    const id = this.agentsAt.get(keyOf(entry));
+    if (id === undefined || entry.depth > DEPTH_MAX) return;
+    const { story } = this.openAgents.get(id);
+    for (let row = story.base; row < story.count; row++) this.add({ story, row, depth: entry.depth + 1 });
   }
 
   fillSide() {
@@ -356,9 +358,9 @@ export class SessionPage {
 
   // --- sub-agents ---------------------------------------------------------------------------
 
-  async toggleAgent(id) {
+  async toggleAgent(id, key) {
     if (this.openAgents.has(id)) this.openAgents.delete(id);
-    else await this.readAgent(id);
+    else await this.readAgent(id, key);
     this.redrawAll();
   }
 
@@ -367,7 +369,8 @@ export class SessionPage {
     this.refill();
   }
 
-  async readAgent(id) {
+  /** Its story stands below the row `key`: the call that it worked for. */
+  async readAgent(id, key) {
     const name = `a-${id}`;
     const story = this.agents.get(name) ?? new Story(this.source, name);
     try {
@@ -377,18 +380,34 @@ export class SessionPage {
       return;
     }
     this.agents.set(name, story);
+    const at = key ?? this.openAgents.get(id)?.at ?? this.callOf(id) ?? `m:${this.rows.at(-1) ?? 0}`;
+    this.openAgents.set(id, { at, story });
+  }
+
+  /** The row of the call that an agent worked for, as far as it is known here. */
+  callOf(id) {
     const told = this.head.agents.find((agent) => agent.id === id);
-    const at = told?.row ?? this.rows.at(-1) ?? 0;
-    const rows = [];
-    for (let row = story.base; row < story.count; row++) rows.push({ story, row, depth: 1 });
-    this.openAgents.set(id, { row: at, rows });
+    return told?.row === undefined ? undefined : `m:${told.row}`;
   }
 
   async showAgent(id, row) {
-    if (!this.openAgents.has(id)) await this.readAgent(id);
+    const parent = this.head.agents.find((agent) => agent.id === id)?.parent;
+    if (parent && !this.openAgents.has(parent)) await this.readAgent(parent);
+    if (!this.openAgents.has(id)) await this.readAgent(id, await this.callIn(parent, id));
     await this.showTab("conversation");
     this.redrawAll();
+    const at = this.entries.findIndex((entry) => keyOf(entry) === this.openAgents.get(id)?.at);
     if (row !== undefined) this.goTo(row);
+    else if (at >= 0) this.focusRow(at);
+  }
+
+  /** The row in its parent's story of the call that an agent worked for. */
+  async callIn(parent, id) {
+    const story = this.agents.get(`a-${parent}`);
+    for (let row = story?.base ?? 0; row < (story?.count ?? 0); row++) {
+      if (story.at("flags", row) & AGENT && (await story.content(row))?.agent === id) return `${story.key}:${row}`;
+    }
+    return undefined;
   }
 
   // --- search -------------------------------------------------------------------------------
@@ -564,7 +583,7 @@ export class SessionPage {
     const branchBefore = this.head.current;
     this.head = await this.source.head();
     if (this.story.wasReset || (this.branch === null && branchBefore !== this.head.current)) this.list.clear();
-    for (const [id] of this.openAgents) await this.readAgent(id);
+    for (const id of [...this.openAgents.keys()]) await this.readAgent(id);
     this.forgetOpen();
     this.refill();
     this.fillHead();
