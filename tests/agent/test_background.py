@@ -19,7 +19,7 @@ from tests.cli.shell import wait_until
 import rewake
 from rewake.agent.ports import ModelRequest, Reply, ToolContext
 from rewake.agent.tools import bash
-from rewake.compose.commands import find_command
+from rewake.compose.commands import find_command, running_in
 from rewake.log.lock import boot_id
 from rewake.model.content import ToolCall
 from rewake.model.events import Outcome, ShellIntent
@@ -486,3 +486,17 @@ def test_a_command_whose_wrapper_was_killed_can_still_be_stopped(
     where = {"project": session.root, "home": home}
     stopped = rewake.stop_shell_command(session.session_id, the_command(session).short_id, **where)
     assert (stopped.state, stopped.has_processes) == ("vanished", False)
+
+
+def test_a_sub_agents_command_is_listed_with_it_and_named_at_the_end_of_the_run(
+    session: rewake.Session, home: Path, gate: Callable[[], None]
+) -> None:
+    assert session.sidechains is not None
+    child = session.sidechains.spawn(session, task="Build it.")
+    Built(child, ScriptedModel(calls(start("cat go")), text("It builds."))).run()
+    (running_now,) = running_in(session)
+    assert (running_now.agent_id, running_now.command) == (child.agent_id, "cat go")
+    (listed,) = rewake.shell_commands(session.session_id, project=session.root, home=home)
+    assert (listed.id, listed.agent_id) == (running_now.id, child.agent_id)
+    gate()
+    wait_until(lambda: not running_in(session))

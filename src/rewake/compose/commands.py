@@ -95,9 +95,31 @@ def commands_of(session: Session) -> list[ShellCommand]:
 
 
 def running_in(session: Session) -> list[ShellCommand]:
-    """The background commands of an open session that still run."""
-    known = commands_of(session)
-    return [item for item in known if item.in_background and item.state == "running"]
+    """The background commands of an open session and its sub-agents that still run.
+
+    Sidechains are read only where a command lives that isn't the session's own.
+    """
+    own = [item for item in commands_of(session) if item.in_background]
+    found = [item for item in own if item.state == "running"]
+    if session.transcript is None or not _lives_another(session, {item.call_id for item in found}):
+        return found
+    session.flush()
+    paths = SessionPaths(session.directory.parents[1], session.session_id)
+    for transcript, agent_id in _transcripts(paths):
+        if agent_id:
+            with Transcript(transcript) as reader:
+                world = read_world(reader, session.blobs)
+            theirs = _of_world(world, session.directory, agent_id)
+            found += [item for item in theirs if item.in_background and item.state == "running"]
+    return found
+
+
+def _lives_another(session: Session, known: set[str]) -> bool:
+    paths = SessionPaths(session.directory.parents[1], session.session_id)
+    if not paths.agents.is_dir() or not paths.outputs.is_dir():
+        return False
+    others = [output for output in paths.outputs.iterdir() if output.name not in known]
+    return any(shell.state_of(output).is_alive for output in others)
 
 
 def _one(commands: Iterable[ShellCommand], wanted: str) -> ShellCommand:
