@@ -107,3 +107,54 @@ def test_a_cut_character_is_left_out(text: str, data: st.DataObject) -> None:
     cut = data.draw(st.integers(0, len(raw)))
     joined = shell.plain(raw[:cut], cut_end=True) + shell.plain(raw[cut:], cut_start=True)
     assert "\ufffd" not in joined.replace("\ufffd", "", text.count("\ufffd"))
+
+
+@given(st.text(st.characters(min_codepoint=0xA0, codec="utf-8"), max_size=40), st.data())
+def test_output_read_piece_by_piece_is_the_output(
+    tmp_path_factory: pytest.TempPathFactory, text: str, data: st.DataObject
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "growing"
+    raw = text.encode()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=4)))
+    read, offset = "", 0
+    for cut in [*cuts, len(raw)]:
+        path.write_bytes(raw[:cut])
+        piece = shell.read_from(path, offset)
+        read, offset = read + piece.text, piece.end
+    assert read == text
+
+
+@given(st.lists(st.sampled_from(["one", "two", "a two", ""]), max_size=12), st.data())
+def test_lines_with_a_text_are_each_found_once(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], data: st.DataObject
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "lines"
+    raw = "\n".join(lines).encode()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=4)))
+    found, offset = "", 0
+    for cut in cuts:
+        path.write_bytes(raw[:cut])
+        piece = shell.read_from(path, offset, only="two")
+        found, offset = found + piece.text, piece.end
+    path.write_bytes(raw)
+    found += shell.read_from(path, offset, only="two", ended=True).text
+    assert found.split() == [word for line in lines if "two" in line for word in line.split()]
+
+
+def test_output_that_was_cut_at_its_limit_is_read_on_from_its_tail(tmp_path: Path) -> None:
+    path = tmp_path / "stdout"
+    path.write_bytes(b"x" * 100 + b"the end")
+    piece = shell.read_from(path, 10_000_000)
+    assert piece.text.endswith("the end")
+    assert piece.end == 107
+
+
+def test_much_new_output_is_shown_with_head_and_tail(tmp_path: Path) -> None:
+    path = tmp_path / "stdout"
+    path.write_text("old\n" + "".join(f"{n}\n" for n in range(50_000)))
+    piece = shell.read_from(path, 4)
+    assert piece.text.startswith("0\n1\n")
+    assert piece.text.endswith("\n49999\n")
+    assert "bytes left out" in piece.text
+    assert len(piece.text) < 30_000
+    assert piece.end == path.stat().st_size

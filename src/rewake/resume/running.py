@@ -94,7 +94,19 @@ def _is_wrapper(pid: int, directory: Path) -> bool:
         return False
     arguments = _arguments_of(pid)
     # In another container the same number may be the wrapper of another command.
-    return any(_WRAPPER in part for part in arguments) and os.fspath(directory) in arguments
+    return any(_WRAPPER in part for part in arguments) and any(
+        _is_same(part, directory) for part in arguments
+    )
+
+
+def _is_same(argument: str, directory: Path) -> bool:
+    """Whether an argument names the directory, on whatever way."""
+    if argument == os.fspath(directory):
+        return True
+    try:
+        return argument.startswith("/") and Path(argument).samefile(directory)
+    except (OSError, ValueError):
+        return False
 
 
 def _kill_holders(alive: Path) -> int:

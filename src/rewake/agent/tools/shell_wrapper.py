@@ -56,7 +56,8 @@ class Job(NamedTuple):
 
     `report` is the writing end of a pipe to the agent, or -1. It gets a byte when the agent need not
     wait any longer (`in_background`: the command has begun; else: it has ended, and something that
-    it started lives on), and is closed at the end of this process.
+    it started lives on), and is closed at the end of this process. `adopts`: whatever the command
+    started is below this process, wherever it went.
     """
 
     directory: str
@@ -68,6 +69,7 @@ class Job(NamedTuple):
     in_background: bool
     shell: str
     command: str
+    adopts: bool
 
 
 class Ending(NamedTuple):
@@ -82,10 +84,10 @@ def main(arguments: list[str]) -> int:
     directory, cwd, timeout_ms, output_max, alive, report, background, shell, command = arguments
     limits = (int(timeout_ms), int(output_max))
     descriptors = (int(alive), int(report))
-    job = Job(directory, cwd, *limits, *descriptors, background == "1", shell, command)
+    adopts = _adopt_orphans()
+    job = Job(directory, cwd, *limits, *descriptors, background == "1", shell, command, adopts)
     if job.report >= 0:
         os.set_inheritable(job.report, False)
-    adopts = _adopt_orphans()
     with contextlib.suppress(OSError):
         os.chdir(job.directory)  # so that the command's directory can be removed meanwhile
     begun = time.monotonic()
@@ -98,7 +100,7 @@ def main(arguments: list[str]) -> int:
         _report(job)
     ending = _supervise(job, child, outputs, wakeup)
     _record(job, ending, outputs, int((time.monotonic() - begun) * 1000))
-    _watch_what_is_left(job, outputs, wakeup, adopts=adopts)
+    _watch_what_is_left(job, outputs, wakeup)
     return 0
 
 
@@ -270,7 +272,7 @@ def _stop(job: Job, child: int, outputs: tuple[int, int], wakeup: int) -> int:
     The child isn't reaped before the group is killed: until then its number can't be another's.
     """
     _signal_group(child, signal.SIGTERM)
-    for pid in _descendants():
+    for pid in _others(job):
         _signal(pid, signal.SIGTERM)
     _let_end(job, outputs, wakeup)
     _signal_group(child, signal.SIGKILL)
@@ -282,7 +284,7 @@ def _let_end(job: Job, outputs: tuple[int, int], wakeup: int) -> None:
     """Give what was told to end its time, unless it floods the disk meanwhile."""
     until = time.monotonic() + GRACE_SECONDS
     while (left := until - time.monotonic()) > 0 and _largest(outputs) <= 2 * job.output_bytes_max:
-        if not (_descendants() or _holders(job.alive)) and sys.platform.startswith("linux"):
+        if job.adopts and not _others(job):
             return
         _wait_for_signal(wakeup, min(left, POLL_SECONDS))
 
@@ -291,11 +293,11 @@ def _kill_rest(job: Job, child: int, wakeup: int) -> int | None:
     """Kill what there is until there is nothing; returns the command's wait status, if it is known."""
     status = None
     for _ in range(KILL_ROUNDS):
-        for pid in {*_descendants(), *_holders(job.alive)}:
+        for pid in _others(job):
             _signal(pid, signal.SIGKILL)
         found = _reap(child)
         status = found if found is not None else status
-        if not (_has_children() or _holders(job.alive)):
+        if not (_has_children() or _others(job)):
             break
         _wait_for_signal(wakeup, KILL_ROUND_SECONDS)
     return status
@@ -320,6 +322,11 @@ def _has_children() -> bool:
     except ChildProcessError:
         return False
     return True
+
+
+def _others(job: Job) -> set[int]:
+    """The living processes that are the command's, as far as the system tells."""
+    return _descendants() if job.adopts else _descendants() | _holders(job.alive)
 
 
 def _descendants() -> set[int]:
@@ -385,18 +392,18 @@ def _list(directory: str) -> list[str]:
 # --- what a command leaves behind ------------------------------------------------------------
 
 
-def _watch_what_is_left(job: Job, outputs: tuple[int, int], wakeup: int, *, adopts: bool) -> None:
+def _watch_what_is_left(job: Job, outputs: tuple[int, int], wakeup: int) -> None:
     """Stay as long as something that the command started lives; its output stays within the limit."""
-    if not adopts:
+    if not job.adopts:
         job = _without_lock(job)
-    if not _is_anything_left(job, adopts=adopts):
+    if not _is_anything_left(job):
         return
     _report(job)
     pause, size = POLL_SECONDS, 0
-    while _is_anything_left(job, adopts=adopts):
+    while _is_anything_left(job):
         before, size = size, _largest(outputs)
         if _Cancelled.asked or size > job.output_bytes_max:
-            for pid in {*_descendants(), *_holders(job.alive)}:
+            for pid in _others(job):
                 _signal(pid, signal.SIGTERM)
             _let_end(job, outputs, wakeup)
             _kill_rest(job, 0, wakeup)
@@ -414,8 +421,8 @@ def _without_lock(job: Job) -> Job:
     return job._replace(alive=looking)
 
 
-def _is_anything_left(job: Job, *, adopts: bool) -> bool:
-    if adopts:
+def _is_anything_left(job: Job) -> bool:
+    if job.adopts:
         return _has_children()
     try:
         fcntl.flock(job.alive, fcntl.LOCK_SH | fcntl.LOCK_NB)
