@@ -148,6 +148,13 @@ def test_check_tells_everything_at_once_with_its_place(
     assert (done.code, "verify doesn't count" in done.out) == (0, True)
 
 
+def test_check_speaks_of_mcp_json_too(shell: Shell) -> None:
+    put(shell.project / ".mcp.json", '{"mcpServers": {"broken": {}, "fine": {"command": "x"}}}')
+    done = shell.run("config", "check")
+    assert "the MCP server 'broken' can't be used" in done.out
+    assert "mcp_servers doesn't count" in done.out
+
+
 def test_two_formats_in_one_place_are_refused(shell: Shell, user: Path) -> None:
     put(user, "{}")
     put(user.with_suffix(".toml"), "")

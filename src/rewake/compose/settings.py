@@ -11,18 +11,19 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rewake.compose.place import Place, place
 from rewake.errors import RewakeError, SettingsError, UsageError
 from rewake.log.disk import storage_error
 from rewake.log.lock import DirectoryLock
-from rewake.settings.edit import Edit
-from rewake.settings.keypath import parse_key
 from rewake.settings.load import FILE_SOURCES, FileSource, Loaded, Places, load
 from rewake.settings.source import parsed, text_in
 from rewake.settings.trust import Answer, read_answers, with_answer, write_answers
-from rewake.settings.write import Written, change, file_of, migrate_file, replace
+
+if TYPE_CHECKING:  # most runs change nothing
+    from rewake.settings.edit import Edit
+    from rewake.settings.write import Written
 
 _OWN: Final[tuple[FileSource, ...]] = ("user", "local")
 
@@ -114,6 +115,9 @@ def set_setting(
     Raises UsageError for a key that isn't known, SettingsError for a value that it can't have, and
     StorageError, after which the file is as it was.
     """
+    from rewake.settings.edit import Edit
+    from rewake.settings.keypath import parse_key
+
     names = parse_key(key)
     edit = Edit("remove", names) if value is None else Edit("put", names, value)
     return change_settings(place(project, home), source, [edit]).file
@@ -125,6 +129,10 @@ def bring_up_to_date(at: Place, loaded: Loaded) -> list[str]:
     What can't be written is told and costs nothing: the new names hold for this run all the same.
     """
     told: list[str] = []
+    if not any(source.changes for source in loaded.sources):
+        return told
+    from rewake.settings.write import migrate_file
+
     for source in loaded.sources:
         if not source.changes or source.file is None:
             continue
@@ -153,6 +161,8 @@ def change_settings(
 
     A project that was trusted stays so.
     """
+    from rewake.settings.write import change
+
     where = Places(at.home, at.root)
     if dry_run:
         return change(where, name, edits, at.disk, dry_run=True)
@@ -170,6 +180,8 @@ def edit_settings(
     `goes_on` is asked whether to edit again what can't be. Raises the error otherwise, and as
     `change_settings` does; then the file is as it was.
     """
+    from rewake.settings.write import file_of, replace
+
     where = Places(at.home, at.root)
     file = file_of(where, name)
     before = after = text_in(file)
@@ -216,6 +228,8 @@ def keep_rule(at: Place, rule: str, *, deny: bool = False) -> Path:
 
     Durable on return; the file that it is in. Raises as `change_settings` does.
     """
+    from rewake.settings.edit import Edit
+
     path = ("permissions", "deny" if deny else "allow")
     return change_settings(at, "local", [Edit("add", path, rule)]).file
 

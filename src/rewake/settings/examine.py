@@ -67,12 +67,15 @@ def of_error(error: SettingsError) -> Finding:
 
 
 def trust_findings(places: Places) -> Iterator[Finding]:
-    """What doesn't count for want of trust, and what the loading of everything together refuses."""
+    """What doesn't count for want of trust or can't be used, and what loading it all together refuses."""
     try:
         loaded: Loaded = load(places, may_leave_out=False)
     except SettingsError as error:
         yield of_error(error)
         return
+    for source in loaded.sources:
+        for sentence in source.told:
+            yield Finding("warning", source.label, 0, 0, "", sentence)
     for item in loaded.untrusted:
         file, _, line = item.where.rpartition(":")
         yield Finding(
