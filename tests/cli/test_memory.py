@@ -70,6 +70,17 @@ def test_a_secret_is_kept_only_when_the_user_says_so(shell: Shell) -> None:
     assert shell.run(*edit, "--allow-secrets", stdin=f"The key is {KEY}.").code == 0
 
 
+def test_a_note_for_which_there_is_no_room_leaves_nothing_behind(shell: Shell) -> None:
+    assert shell.run("memory", "edit", "small", "--file", "-", stdin="x").code == 0
+    edit = ("memory", "edit", "big", "--file", "-")
+    full = shell.run(*edit, stdin="word " * 2_000, file_kib_max=4)
+    assert full.code == 5
+    assert "Error:" in full.err
+    (listed,) = shell.run("memory", "--json").json["notes"]
+    kept = Path(listed["path"]).parent
+    assert sorted(path.name for path in kept.iterdir()) == ["MEMORY.md", "small.md"]
+
+
 def test_what_does_not_exist_and_what_is_no_action_are_errors(shell: Shell) -> None:
     assert shell.run("memory", "show", "nothing").code == 4
     assert shell.run("memory", "polish").code == 2

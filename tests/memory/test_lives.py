@@ -10,15 +10,18 @@ import os
 import signal
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
+from tests.agent.doubles import text
 from tests.agent.test_lives import Place, Protocol, Starter, elements_of
 from tests.agent.test_lives import starter as starter  # noqa: PLC0414  # a fixture
-from tests.memory.conftest import keep
+from tests.memory.conftest import Workshop, keep
 
 import rewake
 from rewake.compose.place import place
 from rewake.script import ScriptedCall, Turn
+from rewake.settings.schema import Memory, Settings
 from rewake.testing.provider_server import Failure, ProviderRequest, provider_server
 
 
@@ -76,3 +79,31 @@ def test_news_comes_behind_what_was_sent_across_a_kill_and_a_resume(
     assert last.raw.count(b"Tag it first.") == 1
     (row,) = rewake.sessions(project, home=home)
     assert row.state == "done"
+
+
+def test_a_judge_over_a_real_client_library_is_a_valid_request_and_its_failure_none_of_the_run(
+    workshop: Workshop, home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(place(project, home), "release", "How a release is made", "Tag it first.")
+    keep(place(project, home), "other", "What a release costs", "Nothing.")
+    monkeypatch.setenv("OPENAI_API_KEY", "key")
+    # Importing the library may take seconds here, and the time is not what this is about.
+    settings = Settings(small_model="openai:small", memory=Memory(recall_time_ms_max=60_000))
+    with provider_server(lambda _request: Turn("[1]")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_url)
+        worker = workshop.worker(text("Done."), text("Done."), settings=settings)
+        worker.run("Make a release")
+        server.inject(Failure(status=401))
+        worker.run("What does a release cost?")
+        requests = list(server.requests)
+    assert [list(request.violations) for request in requests] == [[], []]
+    assert len(worker.recalled()) == 2
+    assert [entry.message.details["by"] for entry in recalls(worker.session)] == [
+        "judge",
+        "ranking",
+    ]
+
+
+def recalls(session: rewake.Session) -> list[Any]:
+    """The messages that brought notes."""
+    return [entry for entry in session.messages if entry.message.source == "memory"]

@@ -113,6 +113,27 @@ def test_recall_can_be_switched_off(workshop: Workshop) -> None:
     assert "Memory" not in other.loop.executor.tools
 
 
+@pytest.mark.parametrize(("most", "expected"), [(0, 0), (1, 1), (5, 3)])
+def test_only_so_many_notes_are_recalled(
+    workshop: Workshop, at: Place, most: int, expected: int
+) -> None:
+    for number in range(2):
+        keep(at, f"release-{number}", "How a release of the library is made", "Tag it.")
+    worker = workshop.worker(settings=Settings(memory=Memory(recall_notes_max=most)))
+    worker.run("Make a release of the library")
+    assert len(worker.recalled()) == expected
+    assert len(worker.said()) == 1 + (expected > 0)
+
+
+def test_long_notes_are_cut_to_a_part_of_a_small_window(workshop: Workshop, at: Place) -> None:
+    keep(at, "history", "The history of the parser", "Once. " * 2_000)
+    worker = workshop.worker(context_tokens=4_000)
+    worker.run("What is the history of the parser?")
+    _, recalled = worker.said()
+    assert len(recalled.encode()) < 2_000
+    assert 'cut="only its beginning; MemoryRead shows all of it"' in recalled
+
+
 def test_why_a_note_was_recalled_is_on_record(workshop: Workshop) -> None:
     worker = workshop.worker()
     worker.run("Make a release")

@@ -189,11 +189,12 @@ class Recall:
         chosen = pending.chosen
         if chosen is None:
             chosen = [hit for hit in pending.candidates if hit.passes]
+        chosen = chosen[: max(self._notes_max, 0)]
         if not chosen:
             return
         now, left = self._now(), self._bytes_max
         parts, notes = [_HEAD], list[JsonObject]()
-        for hit in chosen[: self._notes_max]:
+        for hit in chosen:
             text = _text(hit.stored, now, left)
             left -= len(text.encode())
             parts.append(text)

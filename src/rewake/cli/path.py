@@ -23,6 +23,7 @@ def show_path(session: str, cwd: Path | None, *, as_json: bool) -> int:
         "lock": str(paths.lock),
         "directory": str(paths.directory),
         "blobs": str(paths.blobs),
+        "memory": str(paths.project / "memory"),
         "project": str(paths.project),
         "home": str(at.home),
     }
