@@ -190,6 +190,15 @@ def test_a_name_that_only_a_person_would_choose_can_be_read(memory: MemoryDirect
         memory.read("../tabs")
 
 
+def test_a_name_that_is_no_text_stands_in_the_index_as_it_is(memory: MemoryDirectory) -> None:
+    memory.path.mkdir()
+    Path(os.fsdecode(os.fsencode(memory.path) + b"/caf\xe9.md")).write_text("Coffee.")
+    for note in (NOTE, Note("more", "More", "x")):
+        memory.write(note, None)
+    index = (memory.path / "MEMORY.md").read_bytes()
+    assert index.count(b"- [caf\xe9](caf\xe9.md): Coffee.\n") == 1
+
+
 def test_notes_are_bounded_in_number_and_size(
     memory: MemoryDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -13,7 +14,8 @@ import pytest
 from rewake.log.disk import Disk
 from rewake.memory.directory import MemoryDirectory
 from rewake.memory.note import Note, render_note
-from rewake.memory.ranking import NAME, Hit, rank
+from rewake.memory.note_index import NAME
+from rewake.memory.ranking import Hit, rank
 from rewake.memory.words import query_words
 
 LABELLED = json.loads(
@@ -203,6 +205,21 @@ def test_processes_that_search_at_once_all_find(memory: MemoryDirectory, tmp_pat
         for _ in range(4)
     ]
     assert [searcher.wait(120) for searcher in searchers] == [0, 0, 0, 0]
+
+
+def test_paths_that_are_no_text_are_no_trouble(tmp_path: Path) -> None:
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
+    memory = MemoryDirectory(odd, "project", Disk())
+    put(memory, RELEASE)
+    (odd / os.fsdecode(b"r\xe9sum\xe9.md")).write_text("How a resume is written.")
+    for _ in range(2):
+        assert found(memory, "release", tmp_path) == ["release"]
+        assert found(memory, "resume", tmp_path) == [os.fsdecode(b"r\xe9sum\xe9")]
+
+
+def test_a_prompt_that_is_no_valid_text_is_no_trouble(memory: MemoryDirectory) -> None:
+    put(memory, RELEASE)
+    assert found(memory, "release \ud800 \x00 \U000e0041 \"'*()^") == ["release"]
 
 
 def test_two_directories_are_ranked_together(memory: MemoryDirectory, tmp_path: Path) -> None:

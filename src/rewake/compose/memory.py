@@ -19,7 +19,8 @@ from rewake.agent.ports import Attendant, Model, Tool
 from rewake.agent.providers.choose import open_model
 from rewake.agent.recall import BYTES_MAX, NOTES_MAX, Recall
 from rewake.agent.rules import parse_rule
-from rewake.agent.tools.memory import MemoryReadTool, MemoryStore, MemoryTool
+from rewake.agent.tools.memory import MemoryStore, MemoryTool
+from rewake.agent.tools.memory_read import MemoryReadTool
 from rewake.compose.place import Place, place
 from rewake.compose.settings import load_for
 from rewake.errors import UsageError

@@ -30,7 +30,7 @@ def merged_index(data: bytes | None, notes: Iterable[Note], was: Note | None = N
     """The index for `notes`, made from the one there is; `was` is what a changed note was before."""
     if data is None or not data.strip():
         lines = [_HEADING, "", *(entry(note.name, note.description) for note in notes), ""]
-        return "\n".join(lines).encode()
+        return "\n".join(lines).encode("utf-8", "surrogateescape")
     text = data.decode("utf-8", "surrogateescape")
     end = "\r\n" if "\r\n" in text else "\n"
     known = {note.name: note for note in notes}

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from rewake.state.text import valid_unicode
+
 # Function words of English, and what prompts to an agent are full of whatever they are about.
 _COMMON: Final = """
 a about above actually add added adding adds after again all already also am an and any anything
@@ -44,7 +46,8 @@ _WORD: Final = re.compile(r"[^\W_]+(?:[+#]+(?!\w))?")
 
 def indexed(text: str) -> str:
     """`text` for the index: its words, the parts of compound ones, and pairs of unspaced characters."""
-    return f"{_spaced(text)} {' '.join(_parts(text))}" if text else ""
+    valid = valid_unicode(text)
+    return f"{_spaced(valid)} {' '.join(_parts(valid))}" if valid else ""
 
 
 def query_words(text: str, *, every_word: bool = False) -> list[str]:
