@@ -14,7 +14,7 @@ from rewake.testing.crash_world import World
 CHOSEN = {
     "write retval=10 of the transcript (30)",
     "fdatasync error=EIO of the transcript (20)",
-    "write error=ENOSPC of a blob (4)",
+    "write error=ENOSPC of a blob (2)",
     "fsync error=EIO of the user's file (21)",
     "a full file system",
     "the limit of file sizes (RLIMIT_FSIZE)",
