@@ -199,6 +199,7 @@ bash.request()
 bash.intent = rewake.ShellIntent("true", str(project), "outputs/" + bash.call_id)
 bash.start()
 session.action(calls[2]).request()
+session.flush()
 with open(session.transcript, "ab") as file:
     file.write(b'{"torn')
 wait(edit.call_id)
