@@ -30,6 +30,7 @@ NAMES: Final = (
     "settings",
     "recall",
     "agents",
+    "prompt",
 )
 
 

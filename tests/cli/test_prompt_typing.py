@@ -205,7 +205,7 @@ def test_on_a_terminal_that_shows_only_lines_there_are_plain_lines(shell: Shell)
     with Terminal(shell, "--model", model, env={"TERM": "dumb"}) as terminal:
         terminal.expect("> ")
         terminal.type("go" + ENTER)
-        terminal.expect("# Title")
+        terminal.expect("# T")
         terminal.expect("[n]o:")
         terminal.type("y" + ENTER)
         terminal.expect("End.")
@@ -213,3 +213,19 @@ def test_on_a_terminal_that_shows_only_lines_there_are_plain_lines(shell: Shell)
         assert terminal.code() == 0
         assert "\x1b" not in terminal.raw
     assert (shell.project / "made.txt").exists()
+
+
+def test_p_on_a_terminal_shows_its_answer_as_markdown_and_elsewhere_as_it_is(shell: Shell) -> None:
+    model = shell.script(turn("# Title\n\n**bold** [a](http://x)", call("Glob", pattern="*")))
+    with Terminal(shell, "-p", "go", "--model", model) as terminal:
+        terminal.expect("Title")
+        terminal.expect("bold a (http://x)")
+        terminal.expect("● Glob")
+        terminal.expect("done")
+        assert terminal.code() == 0
+        assert "# Title" not in terminal.all
+    assert (
+        shell.run("-p", "go", "--model", shell.script(turn("# T\n\n**b**"))).out == "# T\n\n**b**\n"
+    )
+    with Terminal(shell, "-p", "go", "--model", model, env={"TERM": "dumb"}) as terminal:
+        terminal.expect("# T")

@@ -17,6 +17,7 @@ from rewake.cli.commands import sentence_of_running
 from rewake.cli.jsonout import event_object, print_json
 from rewake.cli.opening import Agent, open_agent, taken_up, working_directory
 from rewake.cli.options import AgentChoices, OutputFormat
+from rewake.cli.prompt.blockwise import BlockReporter, answers_as_blocks
 from rewake.cli.prompt.keeping import keeper_at
 from rewake.cli.prompting import STDIN, full_prompt
 from rewake.cli.reporting import JsonReporter, TextReporter
@@ -118,6 +119,8 @@ async def _closed(agent: Agent) -> RewakeError | None:
 
 
 def _reporter(output: OutputFormat) -> TextReporter:
+    if output == "text" and answers_as_blocks():
+        return BlockReporter(streams=True)
     if output == "text":
         return TextReporter(streams=sys.stdout.isatty())
     return JsonReporter()

@@ -252,7 +252,7 @@ def _beside(agent: Agent) -> str:
     """What is at work beside the conversation, as far as it is on record."""
     world = agent.session.state.world
     running = sum(command.state == "running" for command in world.commands.values())
-    agents = sum(agent.background for agent in world.open_agents.values())
+    agents = sum(agent.background and agent.is_at_work for agent in world.open_agents.values())
     counts = ((running, "command"), (agents, "agent"))
     said = [f"{count} {what}{'s' * (count != 1)}" for count, what in counts if count]
     return f"{' and '.join(said)} running" if said else ""
