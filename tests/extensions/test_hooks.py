@@ -10,7 +10,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.agent.doubles import DoubleTool, ScriptedModel, agent, calls, text
+from tests.agent.doubles import DoubleTool, ScriptedModel, Watch, agent, calls, text
 from tests.cli.shell import Shell, call, turn, wait_until
 from tests.extensions.writing import user_hooks, write
 
@@ -18,9 +18,11 @@ import rewake
 from rewake.agent.hook_process import STDOUT_BYTES_MAX, HookRun, run_hook
 from rewake.agent.hooks import Hooks, PromptBlockedError, hooks_in, said_by
 from rewake.agent.permissions import Allowed, Answer, Denied, Permissions, Question
-from rewake.agent.ports import Prepared, Ruling
+from rewake.agent.ports import Prepared, Ruling, Tool, ToolOutput
+from rewake.compose.agents import AgentOptions, build_agent
+from rewake.compose.extensions import load_extensions
 from rewake.model.events import Change, FileChangeIntent, FileState, OtherIntent, StateTransition
-from rewake.settings.schema import HookCommand, HookMatcher
+from rewake.settings.schema import HookCommand, HookMatcher, Settings
 
 
 def hooks(session: rewake.Session, notices: list[str], event: str, *commands: str) -> Hooks:
@@ -411,3 +413,34 @@ def test_a_hook_stands_before_what_a_sub_agent_does(shell: Shell) -> None:
     assert not (shell.project / "a").exists()
     (sidechain,) = shell.home.glob("projects/*/sessions/*/agents/*.jsonl")
     assert "A hook blocked this call: Not here." in sidechain.read_text()
+
+
+def test_a_library_puts_its_own_guards_beside_those_of_the_extensions(
+    session: rewake.Session, tmp_path: Path
+) -> None:
+    class Warden:
+        async def before(self, tool: Tool, prepared: Prepared) -> str | None:
+            return f"No {tool.spec.name} here: {prepared.arguments['command']}"
+
+        async def after(self, tool: Tool, prepared: Prepared, output: ToolOutput) -> ToolOutput:
+            return output
+
+    heard = tmp_path / "heard"
+    settings = Settings(hooks={"Stop": (HookMatcher((HookCommand(f"touch {heard}"),)),)})
+    extensions = load_extensions(tmp_path / "home", session.root, settings)
+    model = ScriptedModel(
+        calls(rewake.ToolCall("c1", "Bash", {"command": "true"})), text("I was not let.")
+    )
+    loop = build_agent(
+        session,
+        model,
+        Watch(),
+        settings,
+        AgentOptions("bypass"),
+        cwd=session.root,
+        extensions=extensions,
+        guards=(Warden(),),
+    )
+    anyio.run(loop.run, "go")
+    assert "No Bash here: true" in model.heard()[-1]
+    assert heard.exists()

@@ -13,7 +13,7 @@ import anyio
 import pytest
 from tests.agent.doubles import ScriptedModel, Watch, text
 from tests.cli.shell import Shell, call, turn, wait_until
-from tests.cli.terminal import CTRL_D, ENTER, PROMPT, Terminal
+from tests.cli.terminal import ASKED, CTRL_D, ENTER, PROMPT, Terminal
 from tests.extensions.test_mcp_servers import SERVER, is_alive
 from tests.extensions.writing import write
 
@@ -443,3 +443,23 @@ def test_variables_are_filled_in_or_named() -> None:
 def test_the_question_of_trust_shows_a_server_s_whole_command(shell: Shell) -> None:
     mcp_json(shell, real={"command": "run", "args": ["x" * 500, "the-end"]})
     assert "the-end" in shell.run("config", "trust", "--show").err
+
+
+def test_at_a_terminal_a_project_s_server_is_asked_about_once_and_its_calls_each_time(
+    shell: Shell,
+) -> None:
+    mcp_json(shell, real=REAL)
+    model = shell.script(turn("", call("mcp__real__add", a=20, b=3)), turn("It is so."))
+    with Terminal(shell, "--model", model) as terminal:
+        terminal.expect("Trust these settings of the project?")
+        terminal.type(f"y{ENTER}")
+        terminal.expect(PROMPT)
+        terminal.type(f"Add{ENTER}")
+        terminal.see(ASKED)
+        terminal.type("y")
+        terminal.see_idle("It is so.")
+    assert text_of(ended(shell, shell.run_json("sessions", "--json")[0]["session_id"])) == "23"
+    with Terminal(shell, "--model", model) as terminal:
+        assert "Trust" not in terminal.expect(PROMPT)
+        terminal.type(CTRL_D)
+        assert terminal.code() == 0

@@ -16,7 +16,7 @@ from rewake.agent.execute import CallObserver, Executor
 from rewake.agent.gate import TodoGate, VerifyGate
 from rewake.agent.loop import HELD_BACK_MAX, Limits, Loop, Observer
 from rewake.agent.permissions import Ask, PermissionMode, Permissions
-from rewake.agent.ports import Gate, Model, Tool, ToolContext
+from rewake.agent.ports import Attendant, Gate, Guard, Model, Tool, ToolContext
 from rewake.agent.prompt import system_prompt
 from rewake.agent.subagents import (
     DEPTH_MAX,
@@ -66,13 +66,17 @@ def build_agent(
     cwd: Path,
     tools: tuple[Tool, ...] | None = None,
     extensions: Extensions | None = None,
+    attendants: tuple[Attendant, ...] = (),
+    gates: tuple[Gate, ...] = (),
+    guards: tuple[Guard, ...] = (),
     home: Path | None = None,
     open_model: Callable[[str], Model] | None = None,
     on_agent: Callable[[AgentProgress], None] | None = None,
 ) -> Loop:
     """The loop over `session`, ready to run. `tools` default to the built-in ones.
 
-    `extensions` come from `load_extensions`; call `Loop.end` before the session is closed. `home` is
+    `extensions` come from `load_extensions`; call `Loop.end` before the session is closed.
+    `attendants`, `gates` and `guards` come before those of the extensions. `home` is
     where the user's memory and instructions are; default: where the session is recorded. With the
     built-in tools it has sub-agents: `open_model` opens the models that their types name, and
     `on_agent` hears how far each is.
@@ -119,7 +123,7 @@ def build_agent(
         context=context,
         permissions=permissions,
         observer=observer,
-        guards=added.guards,
+        guards=(*guards, *added.guards),
     )
     loop = Loop(
         session=session,
@@ -130,12 +134,13 @@ def build_agent(
         limits=Limits(settings.max_steps, settings.max_cost_usd),
         compact_at_tokens=settings.compact_at_tokens,
         attendants=(
+            *attendants,
             *added.attendants,  # a prompt that a hook blocks recalls nothing
             *remembers.attendants,
             BackgroundNews(session, observer.on_notice),
         ),
         briefing=remembers.briefing.before_prompt,
-        gates=(*_gates(session, executor, settings), *added.gates),
+        gates=(*gates, *_gates(session, executor, settings), *added.gates),
         held_back_max=settings.verify_max or HELD_BACK_MAX,
         endings=added.endings,
     )

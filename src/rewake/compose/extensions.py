@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rewake.agent.skills import Skills
     from rewake.agent.written import Problem, Root
 
-_INSTALL: Final = "pip install 'rewake[mcp]'"
+_INSTALL: Final = 'pip install "rewake[mcp]"'
 PROJECT_DIRECTORIES: Final = (".rewake", ".claude")
 
 
