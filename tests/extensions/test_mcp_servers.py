@@ -18,6 +18,7 @@ import anyio.to_thread
 import pytest
 from tests.cli.shell import wait_until
 
+from rewake.agent.mcp import supervisor
 from rewake.agent.mcp.config import ServerConfig
 from rewake.agent.mcp.connection import AnswerError, Limits, LostCallError, ServerDownError
 from rewake.agent.mcp.hub import McpHub, start_hub
@@ -465,3 +466,18 @@ def test_a_lone_surrogate_in_an_answer_costs_that_character(bench: Bench) -> Non
     calling = 'send(id=asked["id"], result={"content": [{"type": "text", "text": "a\\ud800b"}]})'
     hub = bench.ready(hostile(listing, calling))
     assert said(hub, "x", "bad") == "a?b"
+
+
+def test_a_supervisor_never_ends_the_group_it_was_started_in() -> None:
+    read, write = os.pipe()
+    try:
+        done = subprocess.run(
+            [sys.executable, supervisor.__file__, str(read), "sh", "-c", "exit 3"],
+            pass_fds=(read,),
+            timeout=60,
+            check=False,
+        )
+    finally:
+        os.close(read)
+        os.close(write)
+    assert done.returncode == 3  # and this process is here to see it

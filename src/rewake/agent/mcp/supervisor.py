@@ -24,6 +24,8 @@ _NOT_FOUND = 127
 def main(arguments: list[str]) -> int:
     """Run the command until it ends or the control pipe does; returns its exit status."""
     control = int(arguments[0])
+    if os.getpgrp() != os.getpid():
+        os.setsid()  # what it ends must never be somebody else's group
     wake_read, wake_write = os.pipe()
     os.set_blocking(wake_write, False)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
