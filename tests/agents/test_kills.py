@@ -24,6 +24,8 @@ from rewake.log.disk import Disk
 from rewake.model.events import Terminal
 from rewake.resume import shell
 from rewake.state.world import World
+from rewake.testing.crash_agents import COUNTED
+from rewake.testing.crash_plan import counted
 
 KILLS = 14
 DOUBLE_KILLS = 5
@@ -99,7 +101,7 @@ def _goes_on_to_the_end(forker: Lives, crew: Crew) -> None:
     status, _ = forker.live(Life(str(crew.home), str(crew.project), prompt="Go on."))
     assert status == 0, forker.errors.read_text()[-3000:]
     _wait_for_commands(crew)
-    assert sorted(crew.counted()) == lives.COUNTED
+    assert sorted(counted(crew.project)) == COUNTED
     assert (crew.project / "worker.txt").read_text() == "first\n"
     world = World()
     for event in crew.events():

@@ -25,6 +25,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
+from rewake.testing import crash_agents as agents
 from rewake.testing import crash_kill as killing
 from rewake.testing import crash_plan as plans
 from rewake.testing import crash_shell as shell
@@ -110,6 +111,42 @@ class Suite:
                 return list(killing.worker_kills())
             case "point":
                 return list(killing.point_kills())
+
+    def agents(self) -> Row:
+        """Kill a session with sub-agents, once, and again while they are taken up."""
+        row = Row("kill with sub-agents")
+        draw = random.Random(f"{self.seed} agents")  # noqa: S311  # reproducible, not secret
+        kills = self._kills_of_agents(draw)
+        chosen: list[tuple[Kill, Kill | None]] = [(kill, None) for kill in kills]
+        chosen += [
+            (kill, Kill("point", "after_write_event", draw.randrange(1, 40)))
+            for kill in kills[:: 1 if self.complete else 3]
+        ]
+        with ThreadPoolExecutor(self.jobs) as pool:
+            outcomes = pool.map(lambda pair: self._try_agents(*pair), chosen)
+            for (kill, again), outcome in zip(chosen, outcomes, strict=True):
+                if outcome.hit or outcome.report.problems:
+                    row.add(f"{kill}{' and again' if again else ''}", outcome.report)
+        return row
+
+    def _kills_of_agents(self, draw: random.Random) -> list[Kill]:
+        count = _COMPLETE_RANDOM if self.complete else self.sampled["random"]
+        kills = list(agents.random_places(count, draw.randrange))
+        points = [kill for kill in killing.point_kills() if kill.number % 2 or self.complete]
+        kills += points if self.complete else draw.sample(points, self.sampled["point"])
+        if not killing.why_no_strace():
+            found = killing.main_kills(agents.new_world(lambda plan: World(self._new(), plan)))
+            kills += found if self.complete else evenly(found, self.sampled["main"], str(self.seed))
+        return kills[:: self.every]
+
+    def _try_agents(self, kill: Kill, again: Kill | None) -> Outcome:
+        directory = self._new()
+        outcome = agents.try_kill(
+            agents.new_world(lambda plan: World(directory, plan)), kill, again
+        )
+        if not outcome.report.problems:
+            shutil.rmtree(directory)
+        return outcome
 
     # --- the rest ----------------------------------------------------------------------------
 
@@ -222,7 +259,7 @@ def _run(suite: Suite) -> tuple[list[Row], list[str]]:
     blind = suite.sensitivity()
     _say(f"broken builds seen: {len(BUILDS) - len(blind)} of {len(BUILDS)}")
     rows = []
-    parts = [suite.wrapper, suite.race, suite.faults]
+    parts = [suite.wrapper, suite.race, suite.faults, suite.agents]
     ways = [lambda way=way: suite.kills(way) for way in _NAMES]
     for part in (*parts, *ways):
         row = part()

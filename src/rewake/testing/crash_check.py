@@ -163,14 +163,15 @@ def check(world: World, report: Report, *, wrapper_killed: bool) -> None:
     world.wait_for_commands()
     events = events_of(world, paths)
     report.acknowledged = len(world.acks())
-    _check_acknowledged(world, events, report)
-    _check_requests(events, report)
+    check_acknowledged(world, events, report)
+    check_requests(events, report)
     claims = list(claims_of(world, events))
     check_claims(world, claims, report, wrapper_killed=wrapper_killed)
     check_intents(world, claims, report)
 
 
-def _check_acknowledged(world: World, events: list[Event], report: Report) -> None:
+def check_acknowledged(world: World, events: list[Event], report: Report) -> None:
+    """Note every event that was acknowledged and isn't among these, as it was."""
     there = {event.event_id: event for event in events}
     for ack in world.acks():
         event = there.get(str(ack["event_id"]))
@@ -199,7 +200,8 @@ def requests_of(events: list[Event]) -> Iterator[tuple[ViewMessage, ...] | None]
             yield view(state.conversation)
 
 
-def _check_requests(events: list[Event], report: Report) -> None:
+def check_requests(events: list[Event], report: Report) -> None:
+    """Note every request of one transcript that a provider refuses or that rewrites the one before."""
     before: list[bytes] = []
     messages: tuple[ViewMessage, ...] = ()
     count = 0
@@ -247,7 +249,7 @@ def refusals(request: tuple[ViewMessage, ...]) -> Iterator[str]:
 
 def _tools(protocol: Literal["openai", "anthropic"]) -> list[JsonObject]:
     schema: JsonObject = {"type": "object", "properties": {}}
-    names = ("Read", "Write", "Edit", "Bash", "Glob", "Grep", "TodoWrite")
+    names = ("Read", "Write", "Edit", "Bash", "Glob", "Grep", "TodoWrite", "Task")
     if protocol == "anthropic":
         return [{"name": name, "description": name, "input_schema": schema} for name in names]
     return [

@@ -170,6 +170,11 @@ _KILLERS: Final[dict[Way, Callable[[World, Kill], bool]]] = {
 }
 
 
+def die(world: World, kill: Kill) -> bool:
+    """Start the session and kill it this way; whether it came to that."""
+    return _KILLERS[kill.way](world, kill)
+
+
 # --- the gate --------------------------------------------------------------------------------
 
 
