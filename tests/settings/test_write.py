@@ -17,46 +17,64 @@ from rewake.log.disk import Disk
 from rewake.settings.edit import Edit
 from rewake.settings.write import change
 
-CHANGER = """
+START = """
 import sys
 from pathlib import Path
 from rewake.log.disk import Disk
 from rewake.settings import Places
 from rewake.settings.edit import Edit
-from rewake.settings.write import change
+from rewake.settings.write import change, migrate_file
 
 places = Places(Path(sys.argv[1]), Path(sys.argv[2]))
 print("ready", flush=True)
 sys.stdin.readline()
+"""
+CHANGE = """
 for number in range(10):
     change(places, "user", [Edit("add", ("permissions", "allow"), f"Tool{sys.argv[3]}x{number}")], Disk())
 """
+MIGRATE = """
+print(migrate_file(places, "user", Disk()) is not None)
+"""
 
 
-def test_ten_processes_lose_no_change_of_each_other(files: Files) -> None:
-    files.user('{\n  // mine\n  "later": [1], "model": "a"\n}\n')
-    command = [sys.executable, "-c", CHANGER, str(files.home), str(files.project)]
+def at_once(files: Files, count: int, code: str) -> list[str]:
+    """Run `code` in so many processes that begin at the same time; what each printed."""
+    command = [sys.executable, "-c", START + code, str(files.home), str(files.project)]
     running = [
         subprocess.Popen(
-            [*command, str(number)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+            [*command, str(number)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        for number in range(10)
+        for number in range(count)
     ]
     for process in running:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
     for process in running:
-        process.communicate("go\n")
-    assert [process.returncode for process in running] == [0] * 10
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    printed = [process.communicate()[0].strip() for process in running]
+    assert [process.returncode for process in running] == [0] * count
+    return printed
+
+
+def test_ten_processes_lose_no_change_of_each_other(files: Files) -> None:
+    files.user('{\n  // mine\n  "later": [1], "model": "a"\n}\n')
+    at_once(files, 10, CHANGE)
     wanted = {f"Tool{number}x{step}" for number in range(10) for step in range(10)}
     assert set(files.load().permissions.allow) == wanted
     text = (files.home / "settings.json").read_text()
     assert "// mine" in text
     assert '"later": [1], "model": "a"' in text
     assert [path.name for path in files.home.iterdir()] == ["settings.json"]
+
+
+def test_of_processes_that_migrate_at_once_one_does(files: Files) -> None:
+    files.user('{"maxSteps": 3}')
+    assert sorted(at_once(files, 5, MIGRATE)) == ["False"] * 4 + ["True"]
+    assert files.load().max_steps == 3
+    assert (files.home / "settings.json.v0.bak").read_text() == '{"maxSteps": 3}'
 
 
 def test_a_link_is_written_where_it_leads_and_mode_and_owner_stay(files: Files) -> None:
