@@ -231,10 +231,23 @@ def test_what_is_known_of_commands_is_bounded(session: rewake.Session) -> None:
 # --- files -----------------------------------------------------------------------------------
 
 
+in_git_and_elsewhere = pytest.mark.parametrize("git", [False, True], ids=["plain", "git"])
+
+
+def make_repository(root: Path) -> None:
+    """The project as it is, committed."""
+    git = ["git", "-C", str(root), "-c", "user.name=x", "-c", "user.email=x@example.org"]
+    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"]):
+        subprocess.run([*git, *arguments], check=True, capture_output=True)
+
+
+@in_git_and_elsewhere
 def test_what_it_changed_after_its_call_is_on_record_and_goes_back_only_when_forced(
-    session: rewake.Session, gate: Callable[[], None]
+    session: rewake.Session, gate: Callable[[], None], *, git: bool
 ) -> None:
     (session.root / "f.txt").write_text("before\n")
+    if git:
+        make_repository(session.root)
     before = session.user("First.")
     command = "cat go; echo after > f.txt; echo new > made.txt"
     used = Built(session, ScriptedModel(calls(start(command)), text("It runs.")))
@@ -253,17 +266,23 @@ def test_what_it_changed_after_its_call_is_on_record_and_goes_back_only_when_for
     assert not (session.root / "made.txt").exists()
 
 
+@in_git_and_elsewhere
+@pytest.mark.parametrize("how", ["Edit", "Bash"])
 def test_a_users_own_change_meanwhile_is_never_taken_for_another_calls(
-    session: rewake.Session, gate: Callable[[], None]
+    session: rewake.Session, gate: Callable[[], None], how: str, *, git: bool
 ) -> None:
     file = session.root / "f.txt"
     file.write_text("one\n")
+    if git:
+        make_repository(session.root)
 
     async def looks(request: ModelRequest) -> Reply:
         file.write_text("the user's\n")
         return calls(tool("Read", file_path="f.txt"))
 
     edit = tool("Edit", file_path="f.txt", old_string="user", new_string="agent")
+    if how == "Bash":
+        edit = tool("Bash", command="sed -i s/user/agent/ f.txt")
     before = session.user("First.")
     used = Built(session, ScriptedModel(calls(start("cat go")), looks, calls(edit), text("Done.")))
     used.run()
