@@ -24,6 +24,8 @@ STDERR_BYTES_MAX: Final = 16 << 10
 _READ_BYTES: Final = 64 << 10
 # How often the end of the command and a call-off are looked for.
 _LOOK_S: Final = 0.02
+# A command that has closed its output is about to end.
+_FIRST_LOOK_S: Final = 0.0005
 # What a command printed just before its end is in the pipe already.
 _DRAIN_S: Final = 0.05
 
@@ -159,6 +161,7 @@ def _wait(
 ) -> str | None:
     """Wait for the end; else say why it is not waited for any longer: `time` or `off`."""
     rest = memoryview(payload)
+    pause_s = _FIRST_LOOK_S
     while process.poll() is None:
         if called_off.is_set():
             return "off"
@@ -167,7 +170,8 @@ def _wait(
         if streams.selector.get_map():
             rest = streams.pass_on(_LOOK_S, rest)
         else:
-            called_off.wait(_LOOK_S)
+            called_off.wait(pause_s)
+            pause_s = min(pause_s * 2, _LOOK_S)
     return None
 
 
