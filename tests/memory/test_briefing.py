@@ -173,6 +173,33 @@ def test_instructions_that_a_compaction_left_out_are_in_the_request_after_it(
             assert any("Use tabs." in said for said in worker.said(number)), request
 
 
+def test_instructions_of_a_sub_directory_come_back_only_when_work_goes_on_there(
+    workshop: Workshop, project: Path
+) -> None:
+    (project / "api").mkdir()
+    (project / "api" / "AGENTS.md").write_text("Routes are plural.")
+    (project / "api" / "a.py").write_text("x = 1\n")
+    read = call("Read", file_path="api/a.py")
+    worker = workshop.worker(read, text("Done."), text("Yes."), read, text("Done."))
+    worker.run("Look")
+    worker.session.checkpoint("A summary.")
+    worker.run("Something else")
+    assert not worker.from_source("instructions")
+    worker.run("Look again")
+    assert len(worker.from_source("instructions")) == 1
+
+
+def test_a_link_into_a_directory_that_can_not_be_entered_is_no_error(
+    workshop: Workshop, project: Path
+) -> None:
+    (project / "AGENTS.md").write_text("@closed/x.md @loop.md @" + "n" * 300 + ".md")
+    (project / "closed").mkdir(mode=0)
+    (project / "loop.md").symlink_to("loop.md")
+    worker = workshop.worker()
+    assert worker.run("Hi").reason == "done"
+    (project / "closed").chmod(0o700)
+
+
 def test_a_refused_file_is_named_with_its_reason(
     workshop: Workshop, project: Path, tmp_path: Path
 ) -> None:

@@ -139,7 +139,7 @@ class Recall:
             pending.task.cancel()
 
     async def _look(self, pending: _Pending) -> None:
-        if not any(directory.path.is_dir() for directory in self._directories):
+        if not any(directory.is_there() for directory in self._directories):
             return
         known = in_context(self._session.state.conversation, self._directories)
         search = partial(self._ranked, pending.prompt, _CANDIDATES_MAX + len(known))

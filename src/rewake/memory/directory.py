@@ -112,6 +112,10 @@ class MemoryDirectory:
 
     # --- reading -----------------------------------------------------------------------------
 
+    def is_there(self) -> bool:
+        """Whether there is a directory at all."""
+        return os.path.isdir(self.path)  # noqa: PTH112  # never raises
+
     def files(self) -> dict[str, os.stat_result]:
         """The files that may be notes, by their names without `.md`, in order.
 

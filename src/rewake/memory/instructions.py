@@ -289,7 +289,7 @@ class _Search:
             return
         real = self._real(path)
         shown = self.instructions.shown(real)
-        if real.is_dir():
+        if os.path.isdir(real):  # noqa: PTH112  # never raises
             self.refused.append(Refused(shown, "it is a directory", by[-1], notable=False))
         elif not self._is_allowed(real, level):
             reason = "it is outside of the project and not in instructions.import_directories"

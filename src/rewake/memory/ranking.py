@@ -81,7 +81,7 @@ def rank(
     Raises SearchUnavailableError where this Python's SQLite has no FTS5.
     """
     words = query_words(text, every_word=every_word)
-    if not words or not any(directory.path.is_dir() for directory in directories):
+    if not words or not any(directory.is_there() for directory in directories):
         return []
     by_path = {str(directory.path): directory for directory in directories}
     found = _found(directories, words, 2 * limit, cache=cache, disk=disk)
