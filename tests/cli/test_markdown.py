@@ -171,3 +171,13 @@ def test_the_cost_of_an_answer_grows_with_its_length(line: str) -> None:
     splitter = Splitter(Counting())  # type: ignore[arg-type]  # the one method that is used
     splitter.feed(line * 3000)
     assert counted < 3000 * 60
+
+
+def test_the_end_of_a_great_deal_is_told_without_drawing_it_all() -> None:
+    splitter = Splitter()
+    for _ in range(2000):
+        splitter.feed("0123456789")
+    assert splitter.unfinished(16_000) == (True, "0123456789" * 1600)
+    assert splitter.unfinished(30_000) == (False, "")
+    splitter.feed("\n\n")
+    assert splitter.unfinished(10) == (False, "")

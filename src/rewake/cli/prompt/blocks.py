@@ -87,7 +87,8 @@ class Splitter:
     def __init__(self, blocks: MarkdownIt | None = None) -> None:
         # Only where the blocks are matters here: what is in them is parsed when they are drawn.
         self._parser = parser("inline") if blocks is None else blocks
-        self._partial = ""
+        # A line that has no end yet, as it came: it may be long, and comes in thousands of pieces.
+        self._partial: list[str] = []
         self._lines: list[str] = []
         self._since_parsed = 0
         self._fence: _Fence | None = None
@@ -97,8 +98,20 @@ class Splitter:
 
     def feed(self, text: str) -> list[Piece]:
         """What became final by this text."""
-        *lines, self._partial = (self._partial + text).split("\n")
+        if "\n" not in text:
+            self._partial.append(text)
+            return []
+        *lines, partial = ("".join(self._partial) + text).split("\n")
+        self._partial = [partial]
         return [piece for line in lines for piece in self._line(line)]
+
+    def unfinished(self, chars: int) -> tuple[bool, str]:
+        """Whether what isn't final is longer than this, and its end."""
+        lines = self._lines if self._fence is None else self._fence.lines
+        length = sum(map(len, lines)) + len(lines) + sum(map(len, self._partial))
+        if length <= chars:
+            return False, ""
+        return True, "\n".join([*lines, "".join(self._partial)])[-chars:]
 
     def rest(self) -> list[Piece]:
         """The pieces of what isn't final, as if it ended here."""
@@ -106,8 +119,8 @@ class Splitter:
 
     def finish(self) -> list[Piece]:
         """The pieces of what isn't final: nothing more comes."""
-        pieces = self._line(self._partial) if self._partial else []
-        self._partial = ""
+        partial, self._partial = "".join(self._partial), []
+        pieces = self._line(partial) if partial else []
         if self._fence is not None:
             pieces += self._code_ended()
         pieces += self._cut(everything=True)
@@ -115,7 +128,7 @@ class Splitter:
 
     def _copy(self) -> Splitter:
         twin = Splitter(self._parser)
-        twin._partial, twin._lines = self._partial, list(self._lines)
+        twin._partial, twin._lines = list(self._partial), list(self._lines)
         twin._since_parsed, twin._item = self._since_parsed, self._item
         twin._is_first = self._is_first
         if self._fence is not None:

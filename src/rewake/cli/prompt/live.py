@@ -32,6 +32,8 @@ _REST: Final = 3.0
 _OUTPUT_FROM_S: Final = 1.0
 _OUTPUT_BYTES: Final = 2048
 _OUTPUT_LINES: Final = 2
+# More than this isn't drawn as Markdown again and again: its end is shown as text.
+_TAIL_CHARS_MAX: Final = 16_000
 _AT_WORK: Final = frozenset({"waiting", "running"})
 
 
@@ -261,7 +263,7 @@ class LiveReporter(TextReporter):
             return []
         began_s = time.monotonic()
         if (answer.is_stale and began_s >= answer.next_s) or answer.columns != columns:
-            answer.drawn = self._paint(answer.splitter.rest(), columns)
+            answer.drawn = self._paint(_tail(answer.splitter), columns)
             answer.is_stale, answer.columns = False, columns
             ended_s = time.monotonic()
             answer.next_s = ended_s + _REST * (ended_s - began_s)
@@ -304,3 +306,13 @@ class LiveReporter(TextReporter):
     def _changed(self) -> None:
         self.happened()
         self.refresh()
+
+
+def _tail(splitter: Splitter) -> list[Piece]:
+    """What isn't final of an answer; of a great deal, the end."""
+    is_long, end = splitter.unfinished(_TAIL_CHARS_MAX)
+    if not is_long:
+        return splitter.rest()
+    from rewake.cli.prompt.blocks import Code
+
+    return [Code(tuple(end[-_TAIL_CHARS_MAX // 4 :].split("\n")), "text", gap=True)]
