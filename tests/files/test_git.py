@@ -221,6 +221,29 @@ def test_a_command_that_removes_the_repository_is_no_obstacle(
     assert (project / "a.txt").read_bytes() == b"dirty\n"
 
 
+def test_a_command_that_removes_everything_is_on_record_as_far_as_git_was_not_needed(
+    begin: MakeWorld, project: Path
+) -> None:
+    (project / "committed").write_bytes(b"1")
+    (project / "d").mkdir()
+    (project / "d/changed").write_bytes(b"1")
+    commit_all(project)
+    (project / "young").write_bytes(b"1")
+    git(project, "add", "young")
+    git(project, "commit", "-q", "-m", "second")
+    (project / "d/changed").write_bytes(b"2")
+    (project / "untracked").write_bytes(b"2")
+    world = begin()
+    asked = world.ask()
+    world.run("rm -rf ./* ./.git")
+    plan = rewind_files(world.session, asked).plan
+    assert (project / "d/changed").read_bytes() == b"2"
+    assert (project / "untracked").read_bytes() == b"2"
+    assert plan.not_covered == ("its content was not kept: committed, young",)
+    assert not plan.is_possible
+    world.run("echo 3 > untracked")
+
+
 def test_ignored_files_are_covered_once_a_tool_has_edited_them(
     begin: MakeWorld, project: Path
 ) -> None:

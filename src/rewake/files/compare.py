@@ -182,7 +182,10 @@ class Comparer:
             return True
         if self.git is None:
             return False
-        found = self.git.git.objects([entry.oid], self.limits.file_bytes_max)
+        try:
+            found = self.git.git.objects([entry.oid], self.limits.file_bytes_max)
+        except GitUnusableError:
+            return False  # which is reported, as any content that isn't kept
         for data in found.values():
             self.store.put(data)
         return bool(found)
