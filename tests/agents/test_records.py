@@ -243,3 +243,54 @@ def test_a_program_goes_on_with_an_agent_of_its_own(crew: Crew) -> None:
         with pytest.raises(UsageError):
             rewake.spawn_agent(session, "again", agent_id="mine")
     assert [row.status for row in listed(crew)] == ["completed"]
+
+
+def test_agents_that_record_from_many_threads_share_one_order(crew: Crew) -> None:
+    with crew.open() as session:
+        children = [rewake.spawn_agent(session, str(number)) for number in range(8)]
+
+        def work(child: rewake.Session) -> None:
+            child.user("Go.")
+            for number in range(100):
+                child.assistant(f"Step {number}.", usage=rewake.Usage())
+                session.metadata(**{child.agent_id or "": number})
+            child.terminal("done")
+
+        threads = [threading.Thread(target=work, args=(child,)) for child in children]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for child in children:
+            rewake.end_agent(session, child, "completed")
+    transcripts = [crew.events(), *(crew.events(agent_id) for agent_id in crew.agent_ids())]
+    ids = [[event.event_id for event in events] for events in transcripts]
+    assert all(one == sorted(one) for one in ids)
+    everything = [event_id for one in ids for event_id in one]
+    assert len(set(everything)) == len(everything) > 8 * 100 * 2
+
+
+def test_two_may_not_go_on_with_one_agent(crew: Crew) -> None:
+    with crew.open() as session:
+        child = rewake.spawn_agent(session, "one", agent_id="one")
+        child.user("Go.")
+        below = rewake.spawn_agent(child, "below", agent_id="below")
+        below.user("Go.")
+        for asker, agent_id in ((session, "one"), (session, "below"), (child, "below")):
+            with pytest.raises((UsageError, SessionNotFoundError)):
+                rewake.resume_agent(asker, agent_id)
+        below.terminal("done")
+        rewake.end_agent(child, below, "completed")
+        with pytest.raises(SessionNotFoundError):  # it is the child's, who accounts for it
+            rewake.resume_agent(session, "below")
+        again = rewake.resume_agent(child, "below")
+        again.terminal("done")
+        rewake.end_agent(child, again, "completed")
+        child.terminal("done")
+        rewake.end_agent(session, child, "completed")
+    assert [status for status, _ in crew.ends("one")] == [
+        "spawned",
+        "completed",
+        "resumed",
+        "completed",
+    ]

@@ -353,3 +353,23 @@ def _started_task(session: Session) -> str:
     action = session.action(task("pay"), intent=AgentIntent("child"))
     action.start()
     return action.call_id
+
+
+def test_a_word_of_the_user_on_another_call_leaves_agents_to_go_on(crew: Crew) -> None:
+    with crew.open() as session:
+        session.user("Go.")
+        pay, work = rewake.ToolCall("p", "Pay"), task("work")
+        session.assistant((pay, work))
+        session.action(pay, intent=OtherIntent("pay")).start()
+        action = session.action(work, intent=AgentIntent("child"))
+        action.start()
+        child = rewake.spawn_agent(
+            session, "work", agent_type="worker", agent_id="child", call_id=action.call_id
+        )
+        child.user("Work.")
+    with crew.open() as session:
+        unknown = [c for c in session.state.world.calls.values() if c.status == "unknown"]
+    rewake.resolve("s", unknown[0].call_id, "applied", project=crew.project, home=crew.home)
+    model = TypedModel(main=[says("x"), says("ok")], worker=[says("Finished.")])
+    assert crew.run(model, None).response == "ok"
+    assert "Finished." in model.heard()

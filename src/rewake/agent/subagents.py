@@ -206,7 +206,7 @@ class Subagents:
         """The type and the task of an agent that can go on. Raises NotBegunError."""
         if agent_id in self.workers:
             raise NotBegunError(f"The agent {agent_id} is at work already: see TaskOutput.")
-        found = self._sidechains.origin(agent_id)
+        found = self._sidechains.origin(self.session, agent_id)
         if found is None:
             raise NotBegunError(f"There is no agent {agent_id!r} in this session.")
         return self.rules.types.get(found[0] or DEFAULT_TYPE), found[1]
@@ -242,7 +242,7 @@ class Subagents:
                 f"The agent {agent_id} is at work: {seen.steps} steps, {seen.calls} calls{doing}."
             )
             return ToolOutput((Text(said),))
-        if not self._sidechains.exists(agent_id):
+        if self._sidechains.origin(self.session, agent_id) is None:
             return _failure(f"There is no agent {agent_id!r} in this session.")
         self._reported(agent_id)
         found = self._sidechains.look(agent_id)
@@ -307,7 +307,6 @@ class Subagents:
         except RewakeError as error:
             raise NotBegunError(f"The agent can't be started: {error}") from error
         try:
-            child.tracker = self.session.tracker
             if what.prompt:
                 child.user(what.prompt)
         except BaseException:

@@ -51,7 +51,8 @@ class _Watcher:
             print_json(event_object(event))
         payload = event.payload
         resolution = payload.resolution if isinstance(payload, ToolLifecycle) else None
-        if resolution is not None and resolution.by == "action":
+        is_ours = event.agent_id is None  # what sub-agents were at is in their own transcripts
+        if is_ours and resolution is not None and resolution.by == "action":
             self.cut_short.append(event)
 
 

@@ -157,7 +157,8 @@ def resolve(
     Durable on return. Raises UsageError when no call of that id waits for a verdict.
     """
     at = place(project, home)
-    options = Options("disk", "", "", {}, None, trace=False)
+    # Calls that sub-agents work for stay open: whoever resumes the session lets them go on.
+    options = Options("disk", "", "", {}, None, trace=False, resume_agents=True)
     paths = find_session(at, session)
     # Before the session is opened, because opening begins a run and settles what evidence settles.
     world = load_session(at, paths).state.world

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -55,6 +55,7 @@ class Sidechains:
     options: Options
     shared: Shared
     directory: Path
+    _at_work: set[str] = field(default_factory=set)
 
     # --- one agent -----------------------------------------------------------------------
 
@@ -85,6 +86,7 @@ class Sidechains:
             appender = Appender(paths.transcript, self.at.disk, sync=self.options.sync)
             child = self._child(paths, SessionState(), options, appender)
             stack.callback(child.close)
+            child.tracker = parent.tracker
             child.record(SessionStart(project=parent.state.world.project))
             child.record(options.run(self.at))
             facts = agent_facts(
@@ -105,20 +107,22 @@ class Sidechains:
     ) -> Session:
         """See `session.core.Agents`."""
         known = parent.state.world.open_agents.get(agent_id)
-        if known is not None and known.is_at_work:
+        if agent_id in self._at_work or (known is not None and known.is_at_work):
             raise UsageError(f"The agent {agent_id} is at work.", remedy="Wait for its end.")
-        if not self.exists(agent_id):
+        origin = self.origin(parent, agent_id)
+        if origin is None:
             raise SessionNotFoundError(
-                f"This session has no agent {agent_id!r}.",
+                f"There is no agent {agent_id!r} of this session that could go on.",
                 remedy="`rewake agents` lists those it has.",
             )
         paths = self._paths(agent_id)
-        agent_type, task = self.origin(agent_id) or ("", "")
+        agent_type, task = origin
         # Before the agent can do anything, so that whoever resumes after a crash wakes it.
         resumed = AgentEvent(agent_id, _RESUMED, task, agent_type, call_id, background=background)
         parent.record(resumed, barrier=True)
         with ExitStack() as stack:
             child, _ = self._opened(paths, "leave", stack)
+            child.tracker = parent.tracker
             child.metadata(background=background or None)
             self._write_record(child, "running")
             stack.pop_all()
@@ -149,22 +153,23 @@ class Sidechains:
             return Sidechain(agent_id, "unreadable", reason=error.message)
         return look(path, agent_id, self.shared.blobs, since=since)
 
-    def exists(self, agent_id: str) -> bool:
-        """See `session.core.Agents`."""
+    def _exists(self, agent_id: str) -> bool:
         try:
             return self._paths(agent_id).transcript.exists()
         except UsageError:
             return False
 
-    def origin(self, agent_id: str) -> tuple[str, str] | None:
+    def origin(self, parent: Session, agent_id: str) -> tuple[str, str] | None:
         """See `session.core.Agents`."""
-        if not self.exists(agent_id):
+        if not self._exists(agent_id):
             return None
         try:
             with Transcript(self._paths(agent_id).transcript) as reader:
                 world = read_world(reader, self.shared.blobs)
         except (OSError, RewakeError):
             return None
+        if _text(world.metadata.get("parent_agent_id")) != (parent.agent_id or ""):
+            return None  # another agent's: what it does is accounted for there
         return _text(world.metadata.get("agent_type")), world.title
 
     # --- waking --------------------------------------------------------------------------
@@ -181,7 +186,7 @@ class Sidechains:
 
     def _wake(self, parent: Session, agent: OpenAgent, on_running: OnRunning) -> Iterator[str]:
         name = f"Sub-agent {agent.agent_id}" + (f" ({agent.task})" if agent.task else "")
-        if not self.exists(agent.agent_id):
+        if not self._exists(agent.agent_id):
             details = {"by": "recovery", "reason": "it never began"}
             parent.record(AgentEvent(agent.agent_id, "cancelled", details=details))
             return
@@ -216,7 +221,7 @@ class Sidechains:
         """The calls of agents at work that no evidence settles; reads only."""
         found: list[Settlement] = []
         for agent in state.world.open_agents.values():
-            if not agent.is_at_work or agent.agent_id in seen or not self.exists(agent.agent_id):
+            if not agent.is_at_work or agent.agent_id in seen or not self._exists(agent.agent_id):
                 continue
             try:
                 paths = self._paths(agent.agent_id)
@@ -271,6 +276,8 @@ class Sidechains:
     ) -> Session:
         child = make_session(self.at, paths, state, options, appender, shared=self.shared)
         child.sidechains = self
+        self._at_work.add(paths.agent_id)
+        child.on_close(lambda: self._at_work.discard(paths.agent_id))
         return child
 
     def _loaded(self, paths: AgentPaths) -> Loaded:

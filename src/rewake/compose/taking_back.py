@@ -85,7 +85,9 @@ def take_back(
     """
     root = project_of(at, paths)
     limits = list(only)
-    with open_session(root, resume=paths.session_id, home=at.home, trace=False) as session:
+    with open_session(
+        root, resume=paths.session_id, home=at.home, trace=False, resume_agents=True
+    ) as session:
         diffs = diff_of_plan(session, plan_rewind(session, target_id, only=limits, force=force))
         done = rewind_files(session, target_id, conversation=conversation, only=limits, force=force)
         _ends_as_before(session)
@@ -101,7 +103,9 @@ def take_again(at: Place, paths: SessionPaths, *, force: bool = False) -> TakenB
         if not newest_rewind_took_files(session):
             return None
     root = project_of(at, paths)
-    with open_session(root, resume=paths.session_id, home=at.home, trace=False) as session:
+    with open_session(
+        root, resume=paths.session_id, home=at.home, trace=False, resume_agents=True
+    ) as session:
         done = undo_files_rewind(session, force=force)
         _ends_as_before(session)
         if done is None:

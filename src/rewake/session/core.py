@@ -126,8 +126,8 @@ class Agents(Protocol):
     ) -> Session:
         """The session of an agent that ended or was interrupted, for it to go on.
 
-        What it was interrupted in is settled first. Raises SessionNotFoundError, UsageError while
-        it is at work.
+        What it was interrupted in is settled first. Raises SessionNotFoundError where `parent` has
+        no such agent, UsageError while it is at work.
         """
         ...
 
@@ -150,12 +150,8 @@ class Agents(Protocol):
         """How far an agent came with the call of the id `since`. Never raises."""
         ...
 
-    def exists(self, agent_id: str) -> bool:
-        """Whether the session has an agent of this id."""
-        ...
-
-    def origin(self, agent_id: str) -> tuple[str, str] | None:
-        """The type and the task of an agent; None where there is none that can be read."""
+    def origin(self, parent: Session, agent_id: str) -> tuple[str, str] | None:
+        """The type and the task of an agent; None where `parent` has none that can be read."""
         ...
 
 
