@@ -15,6 +15,8 @@ from rewake.model.content import Image, Text, Thinking, ToolCall
 from rewake.model.events import AgentEvent, AgentIntent, Outcome, ToolLifecycle
 from rewake.session.core import Session
 
+AGENT = "01a00000-0000-7000-8000-00000000a9e1"
+AGENT_BELOW = "01a00000-0000-7000-8000-00000000a9e2"
 _TIMESTAMP = re.compile(r'"timestamp":"[^"]*"')
 _BEGUN = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 # What an event takes, in seconds: enough to make a timeline worth looking at.
@@ -141,26 +143,41 @@ class ReportSeed(Seeded):
             action.complete(result)
 
     def _agent(self, session: Session) -> None:
-        agent_id = "01a00000-0000-7000-8000-00000000a9e1"
+        agent_id = AGENT
         task = ToolCall("c5", "Task", {"description": "Find other retry loops"})
         message = session.assistant([task], usage=usage(6))
         session.record(AgentEvent(agent_id, "running", "Find other retry loops", "explore"))
         with session.action(task, intent=AgentIntent(agent_id)) as action:
-            self._sidechain(session, agent_id)
+            self._sidechain(session, agent_id, below=AGENT_BELOW)
             session.record(AgentEvent(agent_id, "completed"))
             action.complete("Two more: in fetch.py and in upload.py")
         assert message
         session.assistant("There are two more.", usage=usage(7))
 
-    def _sidechain(self, session: Session, agent_id: str) -> None:
-        """As a sub-agent's own transcript stands beside its parent's."""
+    def _sidechain(self, session: Session, agent_id: str, below: str = "") -> None:
+        """As a sub-agent's own transcript stands beside its parent's; `below` it is another one."""
         with self.open() as child:
             child.user("Find other retry loops")
             child.assistant("I look at **fetch.py** first.", model="test:model-small")
+            if below:
+                call = ToolCall("c1", "Task", {"description": "Read upload.py"})
+                child.assistant([call])
+                with child.action(call, intent=AgentIntent(below)) as action:
+                    action.complete("It has one, too.")
             child.assistant("Two more: in fetch.py and in upload.py")
+        self._put_beside(session, child, agent_id)
+        if below:
+            with self.open() as grandchild:
+                grandchild.metadata(title="Read upload.py", agent_type="reader")
+                grandchild.metadata(parent_agent_id=agent_id)
+                grandchild.user("Read upload.py")
+                grandchild.assistant("It has *one*, too.")
+            self._put_beside(session, grandchild, below)
+
+    def _put_beside(self, session: Session, child: Session, agent_id: str) -> None:
         lines = self.paths(child.session_id).transcript.read_text()
         directory = self.paths(session.session_id).agents
-        directory.mkdir(mode=0o700)
+        directory.mkdir(mode=0o700, exist_ok=True)
         text = resealed(lines.replace(child.session_id, session.session_id))
         path = directory / f"{agent_id}.jsonl"
         path.write_text(text)

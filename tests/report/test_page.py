@@ -82,11 +82,25 @@ def test_a_sub_agents_conversation_unfolds_below_its_call(
     page = opened(seed, watched)
     page.locator("#tab-agents").click()
     expect(page.locator(".panel.agents")).to_contain_text("Find other retry loops")
-    page.get_by_role("button", name="Show its conversation").click()
+    page.get_by_role("button", name="Show its conversation").first.click()
     expect(page.locator(".row.nested.answer").first).to_contain_text("fetch.py first")
-    page.locator(".row.call button.fold", has_text="Task").click()
+    page.locator(".row.call:not(.nested) button.fold", has_text="Task").click()
     page.get_by_role("button", name="Fold its conversation").click()
     expect(page.locator(".row.nested")).to_have_count(0)
+
+
+def test_a_sub_agent_of_a_sub_agent_unfolds_below_the_call_that_it_worked_for(
+    seed: ReportSeed, watched: Watched
+) -> None:
+    page = opened(seed, watched)
+    page.locator("#tab-agents").click()
+    below = page.locator(".panel.agents li", has_text="Read upload.py")
+    below.get_by_role("button", name="Show its conversation").click()
+    expect(page.locator(".row.nested.depth-2.answer")).to_contain_text("It has one, too.")
+    texts = page.locator(".row").all_inner_texts()
+    inner = next(at for at, text in enumerate(texts) if "It has one, too" in text)
+    assert "Task" in "".join(texts[inner - 3 : inner])
+    assert "Two more: in fetch.py" in texts[inner + 1]
 
 
 def test_interrupted_actions_have_their_verdict_and_evidence(

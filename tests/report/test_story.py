@@ -14,8 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.report.seed import ReportSeed
 
+import rewake
 from rewake.compose.reports import telling_of
 from rewake.model import tree
+from rewake.model.content import Text, ToolCall
+from rewake.model.events import ToolLifecycle
 from rewake.report import story as story_module
 from rewake.report.chunks import Store
 from rewake.report.clean import Cleaner
@@ -191,6 +194,83 @@ def seed_usage() -> Any:
     from rewake.model.content import Usage
 
     return Usage(100, 10, cost_usd=0.5)
+
+
+# --- what rows say ---------------------------------------------------------------------------
+
+
+def shell_call(session: rewake.Session, *, background: bool) -> tuple[str, str]:
+    """A command that has begun; its message and its call."""
+    message_id = session.assistant([ToolCall("c", "Bash", {"command": "serve"})])
+    record = session.record
+    call_id = record(ToolLifecycle("Bash", "requested", message_id=message_id)).event_id
+    intent = rewake.ShellIntent("serve", "/p", f"outputs/{call_id}", background=background)
+    record(ToolLifecycle("Bash", "started", call_id, message_id, intent=intent))
+    return message_id, call_id
+
+
+def test_a_command_in_the_background_has_its_end_in_its_own_row(seed: ReportSeed) -> None:
+    with seed.open() as session:
+        session.user("Start the server")
+        message_id, call_id = shell_call(session, background=True)
+        began = rewake.Result((Text("It runs in the background."),))
+        session.record(ToolLifecycle("Bash", "completed", call_id, message_id, result=began))
+        one = telling(seed, session.session_id)
+        session.flush()
+        one.main.catch_up()
+        assert contents(one.main)[-1]["background"]
+        assert "backgroundEnded" not in contents(one.main)[-1]
+        session.assistant("It is up.")
+        session.record(
+            ToolLifecycle(
+                "Bash",
+                "resolved",
+                call_id,
+                message_id,
+                resolution=rewake.Resolution("applied", {"exit": "0"}),
+                outcome=rewake.Outcome(exit_code=0),
+            )
+        )
+        session.flush()
+    one.main.catch_up()
+    calls = [content for content in contents(one.main) if content.get("name") == "Bash"]
+    assert [call["backgroundEnded"] is not None for call in calls] == [True]
+    assert calls[0]["exit"] == 0
+    assert one.main.story.interrupted == []
+
+
+def test_an_interrupted_call_that_a_person_settles_later_keeps_its_row(seed: ReportSeed) -> None:
+    with seed.open() as session:
+        session.user("Deploy")
+        message_id, call_id = shell_call(session, background=False)
+        for verdict, by in (("unknown", "recovery"), ("applied", "user")):
+            session.record(
+                ToolLifecycle(
+                    "Bash",
+                    "resolved",
+                    call_id,
+                    message_id,
+                    resolution=rewake.Resolution(verdict, {}, by),  # type: ignore[arg-type]  # its words
+                )
+            )
+        session.flush()
+        one = telling(seed, session.session_id)
+    one.main.catch_up()
+    calls = [content for content in contents(one.main) if content.get("name") == "Bash"]
+    assert [(call["verdict"], call["by"]) for call in calls] == [("applied", "user")]
+    assert [action["verdict"] for action in one.main.story.interrupted] == ["unknown", "applied"]
+
+
+def test_what_was_typed_is_shown_and_what_it_stood_for_beside_it(seed: ReportSeed) -> None:
+    with seed.open() as session:
+        whole = rewake.Message("user", (Text("Review these files: …"),), typed="/review src")
+        session.append(whole)
+        one = telling(seed, session.session_id)
+        session.flush()
+    one.main.catch_up()
+    prompt = next(content for content in contents(one.main) if content.get("who") == "user")
+    assert (prompt["text"], prompt["sent"]) == (["/review src"], ["Review these files: …"])
+    assert one.main.story.prompts[0][1] == "/review src"
 
 
 # --- bounds ----------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from rewake.catalogue.listing import list_sessions
 from rewake.catalogue.search import Filters, search_sessions
 from rewake.compose.place import Place, place
 from rewake.compose.reports import telling_of
-from rewake.errors import RewakeError, SessionNotFoundError
+from rewake.errors import RewakeError, SessionNotFoundError, UsageError
 from rewake.model import jsontext
 from rewake.report.chunks import Store
 from rewake.report.clean import Cleaner
@@ -92,6 +92,8 @@ class _Sessions:
             return self._answer(path, query)
         except SessionNotFoundError as error:
             return text(HTTPStatus.NOT_FOUND, error.message)
+        except UsageError as error:
+            return text(HTTPStatus.BAD_REQUEST, self._cleaner.text(str(error)))
         except (RewakeError, OSError) as error:
             return text(HTTPStatus.INTERNAL_SERVER_ERROR, self._cleaner.text(str(error)))
 
@@ -124,14 +126,15 @@ class _Sessions:
         hits = []
         for hit in found.hits:
             shown = self._shown(msgspec.to_builtins(hit))
-            if shown["snippet"] != hit.snippet:
-                shown["marks"] = []  # they count the characters of what was taken out, too
+            same = os.path.commonprefix([shown["snippet"], hit.snippet])  # noqa: RUF071  # of texts
+            # They count characters, so they hold as far as none was taken out.
+            shown["marks"] = [mark for mark in hit.marks if mark[1] <= len(same)]
             hits.append(shown)
         return {"hits": hits, "problems": [self._cleaner.text(one) for one in found.problems]}
 
     def _shown(self, value: dict[str, Any]) -> dict[str, Any]:
         return {
-            key: self._cleaner.text(item) if isinstance(item, str) else item
+            key: self._cleaner.clipped(item) if isinstance(item, str) else item
             for key, item in value.items()
         }
 
@@ -196,7 +199,7 @@ class _Sessions:
         rows = _number(query.get("rows", "")) if goes_on else 0
         steps = _number(query.get("steps", "")) if goes_on else 0
         contents = [
-            [row, msgspec.Raw(content)] for row, content in reading.story.store.open_contents()
+            [row, jsontext.loads(content)] for row, content in reading.story.store.open_contents()
         ]
         size = telling.paths.transcript.stat().st_size if key == "m" else reading.offset
         return {

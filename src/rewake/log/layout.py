@@ -67,9 +67,14 @@ def where(paths: SessionPaths) -> tuple[Path, ...]:
     return tuple(Path(place) for place in reversed(identity.roots)) if identity is not None else ()
 
 
+def is_name(name: str) -> bool:
+    """Whether `name` is safe as one part of a path."""
+    return _NAME.fullmatch(name) is not None
+
+
 def checked_name(name: str) -> str:
     """`name` if it is safe as one part of a path. Raises UsageError."""
-    if _NAME.fullmatch(name) is None:
+    if not is_name(name):
         raise UsageError(
             f"{name!r} can't be used as an id.",
             remedy="Use letters, digits, '.', '_' and '-', beginning with a letter or a digit.",

@@ -40,6 +40,9 @@ _DELETE: Final = 0x7F
 # Letters of these look like Latin ones; a name that mixes them with Latin means to be misread.
 _LOOKALIKES: Final = frozenset({"CYRILLIC", "GREEK", "ARMENIAN", "CHEROKEE", "COPTIC", "FULLWIDTH"})
 _WORD_END: Final = re.compile(r"[\s/\\._-]+")
+_CUT_WORD: Final = re.compile(
+    r"(?=\S*[0-9_=+-])[^\s…]{8,}(?= ?…$)|(?<=^… )(?=\S*[0-9_=+-])[^\s…]{8,}"
+)
 _SEPARATOR: Final = "\n\n"
 # What is in each name that makes its value a secret (`Redactor`), but not in the format's own names.
 _SECRET_NAME: Final = re.compile(r"(?i)passw|passphrase|secret|key|token(?!s_before|s_after|s\b)")
@@ -108,6 +111,13 @@ class Cleaner:
         """A text as it may be shown."""
         shown = visible(text)
         return shown if self._redactor is None else self._redactor.text(shown)
+
+    def clipped(self, text: str) -> str:
+        """The same of a text that was cut before: a secret that was cut in two is none to a detector,
+        so a word beside the cut that may be half of one goes.
+        """
+        shown = self.text(text)
+        return shown if self._redactor is None else _CUT_WORD.sub("", shown)
 
     def content(self, data: bytes) -> bytes:
         """The content of a file; what is no text stays as it is, since nothing of it is shown."""

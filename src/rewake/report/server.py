@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hmac
 import socket
+import sys
 import threading
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -118,8 +119,12 @@ class _Http(ThreadingHTTPServer):
         finally:
             self._free.release()
 
-    def handle_error(self, request: object, client_address: object) -> None:  # the library's
-        """A connection that breaks off is the other side's business."""
+    def handle_error(
+        self, request: socket.socket | tuple[bytes, socket.socket], client_address: object
+    ) -> None:
+        """A connection that breaks off is the other side's business; anything else is a defect."""
+        if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -18,8 +18,9 @@ from rewake.doctor.subject import Subject
 from rewake.errors import RewakeError
 from rewake.log.blobs import BlobStore
 from rewake.log.disk import Disk
-from rewake.log.layout import SessionPaths, checked_name
+from rewake.log.layout import SessionPaths, checked_name, is_name
 from rewake.log.lock import holder
+from rewake.model import jsontext
 from rewake.report.clean import Cleaner
 from rewake.report.contents import HIGHLIGHTED_CHARS_MAX, Contents
 from rewake.report.reading import Reading
@@ -60,7 +61,8 @@ class Telling:
 
     def agent_ids(self) -> list[str]:
         """Those that have a transcript here, in order of their ids."""
-        return [path.stem for path in islice(agent_files(self.paths.directory), _AGENTS_MAX)]
+        found = (path.stem for path in agent_files(self.paths.directory))
+        return list(islice(filter(is_name, found), _AGENTS_MAX))
 
     def agent(self, agent_id: str) -> Reading:
         """The story of one, read as far as it goes. Raises UsageError for an id that is none, and what
@@ -99,7 +101,7 @@ class Telling:
         info = describe(self.paths, self._blobs, disk)
         story = self.main.story
         told = story.figures.listed()
-        told["title"] = told["title"] or self._cleaner.text(info.title)
+        told["title"] = told["title"] or self._cleaner.clipped(info.title)
         return {
             "kinds": KINDS,
             "id": self.paths.session_id,
@@ -187,5 +189,5 @@ def told(reading: Reading, rows: int = 0, steps: int = 0) -> dict[str, Any]:
 def files(reading: Reading) -> dict[str, Any]:
     """What changed in files, by turn; the differences of turns that are over stand in chunks."""
     turns = reading.story.turns
-    contents = [[row, msgspec.Raw(content)] for row, content in turns.store.open_contents()]
+    contents = [[row, jsontext.loads(content)] for row, content in turns.store.open_contents()]
     return {**turns.listed(), "rows": turns.store.rows(), "open": contents}

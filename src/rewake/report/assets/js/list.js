@@ -88,29 +88,34 @@ export class List {
 
   place(first, end) {
     const wanted = new Set();
-    let before = null;
-    for (let i = first; i < end; i++) {
-      const key = this.keyOf(i);
-      wanted.add(key);
-      let element = this.shown.get(key);
-      if (element === undefined) {
-        element = this.make(i);
-        this.shown.set(key, element);
-        this.observer.observe(element);
-      }
-      element.setAttribute("aria-posinset", i + 1);
-      element.setAttribute("aria-setsize", this.count);
-      if (!this.isWhole) element.style.transform = `translateY(${this.offset(i)}px)`;
-      else element.style.transform = "";
-      const next = before === null ? this.container.firstChild : before.nextSibling;
-      if (next !== element) this.container.insertBefore(element, next);
-      before = element;
-    }
-    for (const [key, element] of this.shown) {
+    for (let i = first; i < end; i++) wanted.add(this.keyOf(i));
+    for (const [key, element] of [...this.shown]) {
       // What has the focus stays, also out of sight.
       const isKept = !this.isWhole && element.contains(document.activeElement);
       if (!wanted.has(key) && !isKept) this.drop(key, element);
     }
+    // An element that is moved loses the focus, so none is that stands in order already.
+    let next = this.container.firstChild;
+    for (let i = first; i < end; i++) {
+      while (next !== null && !wanted.has(next.dataset.key)) next = next.nextSibling;
+      const element = this.elementOf(i);
+      element.setAttribute("aria-posinset", i + 1);
+      element.setAttribute("aria-setsize", this.count);
+      element.style.transform = this.isWhole ? "" : `translateY(${this.offset(i)}px)`;
+      if (next === element) next = next.nextSibling;
+      else this.container.insertBefore(element, next);
+    }
+  }
+
+  elementOf(i) {
+    const key = this.keyOf(i);
+    let element = this.shown.get(key);
+    if (element === undefined) {
+      element = this.make(i);
+      this.shown.set(key, element);
+      this.observer.observe(element);
+    }
+    return element;
   }
 
   drop(key, element) {

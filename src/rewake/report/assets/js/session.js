@@ -521,6 +521,9 @@ export class SessionPage {
   }
 
   makeWhole() {
+    this.themeBefore = document.documentElement.dataset.theme;
+    document.documentElement.dataset.theme = "light"; // paper is, and so must the charts be
+    this.charts.draw();
     if (this.entries.length <= PRINTED_MAX) {
       this.list.wholeMax = PRINTED_MAX;
       this.list.drawNow();
@@ -528,6 +531,9 @@ export class SessionPage {
   }
 
   makeVirtual() {
+    if (this.themeBefore === undefined) delete document.documentElement.dataset.theme;
+    else document.documentElement.dataset.theme = this.themeBefore;
+    this.charts.draw();
     this.list.wholeMax = 300;
     this.list.clear();
     this.list.drawNow();
