@@ -189,6 +189,19 @@ def test_whether_a_file_was_changed_outside_is_told_by_its_content(
     assert not changed_outside(world.session, "never seen")
 
 
+def test_another_name_of_a_file_is_asked_about_as_the_file(begin: MakeWorld, project: Path) -> None:
+    world = begin()
+    world.ask()
+    world.write("a", b"agent")
+    (project / "alias").symlink_to("a")
+    (project / "d").symlink_to(".")
+    for name in ("alias", "d/a"):
+        assert not changed_outside(world.session, name)
+    (project / "a").write_bytes(b"other")
+    for name in ("alias", "d/a"):
+        assert changed_outside(world.session, name)
+
+
 def test_a_diff_shows_a_session_a_turn_or_a_call(begin: MakeWorld, project: Path) -> None:
     (project / "a").write_bytes(b"one\ntwo\n")
     world = begin()
