@@ -128,6 +128,15 @@ def test_a_verifier_must_end_with_a_verdict(crew: Crew) -> None:
     assert ended.outcome.details["verdict"] == "failed"
 
 
+def test_a_verifier_that_gives_none_in_the_end_has_failed(crew: Crew) -> None:
+    model = TypedModel(main=[calls(task("check", "verifier")), says("ok")])
+    crew.run(model)
+    assert "did not finish: unfinished" in model.heard()
+    assert crew.ends()[-1] == ("failed", "check")
+    (row,) = rewake.agents("s", project=crew.project, home=crew.home)
+    assert row.status == "failed"
+
+
 def test_what_children_change_is_a_change_of_the_session(crew: Crew) -> None:
     (crew.project / "old.txt").write_text("before\n")
     model = TypedModel(

@@ -32,7 +32,7 @@ from rewake.agent.verdict import VerdictGate, verdict_in
 from rewake.errors import RewakeError, StorageError
 from rewake.model.content import JsonObject, Text, Usage
 from rewake.model.events import AgentIntent, Outcome
-from rewake.resume.sidechains import Sidechain, told
+from rewake.resume.sidechains import Sidechain, in_its_words, told
 from rewake.session.core import AgentEnd, Agents, Session
 from rewake.state.world import AGENT_INTERRUPTED, OpenAgent, OpenCall
 
@@ -582,10 +582,9 @@ def _came_of(found: Sidechain) -> str:
     if found.state == "unreadable":
         return f"The transcript of the agent {found.agent_id} can't be read: {found.reason}"
     steps = f"{found.steps} step{'s' * (found.steps != 1)}"
-    words = f" Its last words: {found.answer}" if found.answer else ""
     return (
-        f"The agent {found.agent_id} was cut short after {steps}.{words} What it did is done. Task "
-        f"with resume set to {found.agent_id} lets it go on where it stopped."
+        f"The agent {found.agent_id} was cut short after {steps}. What it did is done. Task with "
+        f"resume set to {found.agent_id} lets it go on where it stopped.{in_its_words(found)}"
     )
 
 

@@ -19,11 +19,10 @@ from rewake.log.scan import Transcript
 from rewake.model.content import JsonObject, Usage
 from rewake.resume.listing import read_world
 from rewake.resume.load import BlobReader
-from rewake.resume.sidechains import agent_files
+from rewake.resume.sidechains import CUT_SHORT, agent_files
 from rewake.state.world import World
 
 RECORD_SUFFIX: Final = ".meta.json"
-_FAILED: Final = frozenset({"max_steps", "max_cost", "model_error", "error"})
 
 
 class AgentRecord(msgspec.Struct, frozen=True):
@@ -165,7 +164,7 @@ def _status(world: World, recorded: str, *, is_written: bool) -> str:
     reason = world.terminal.reason if world.terminal is not None else ""
     if reason == "done":
         return "completed"
-    if reason in _FAILED:
+    if reason and reason not in CUT_SHORT:
         return "failed"
     if not reason and is_written:
         return "running"

@@ -34,7 +34,14 @@ from rewake.model.events import (
 )
 from rewake.resume import shell
 from rewake.resume.chain import FileVerdict, settle_files
-from rewake.resume.sidechains import Blobs, Sidechain, look, sidechain_path, told
+from rewake.resume.sidechains import (
+    Blobs,
+    Sidechain,
+    in_its_words,
+    look,
+    sidechain_path,
+    told,
+)
 from rewake.state.world import OpenCall, short_id
 
 By = Literal["recovery", "action", "user"]
@@ -360,11 +367,10 @@ def settle_agent(call: OpenCall, found: Sidechain, by: By) -> Settlement:
 def _agent_cut_short(call: OpenCall, found: Sidechain, evidence: JsonObject, by: By) -> Settlement:
     steps = f"{found.steps} step{'s' * (found.steps != 1)}"
     resolution = Resolution("partial", evidence, by, f"the agent was cut short after {steps}")
-    words = f" Its last words: {found.answer}" if found.answer else ""
     text = (
         f"The sub-agent {found.agent_id} was interrupted after {steps}. What it had done until then "
-        f"is done.{words} To let it go on where it stopped, call Task with resume set to "
-        f"{found.agent_id}; do not give its task to a new agent."
+        f"is done. To let it go on where it stopped, call Task with resume set to {found.agent_id}; "
+        f"do not give its task to a new agent.{in_its_words(found)}"
     )
     return _settlement(call, resolution, text, is_error=True)
 

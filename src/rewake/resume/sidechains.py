@@ -31,7 +31,8 @@ from rewake.state.world import World
 SidechainState = Literal["absent", "idle", "done", "failed", "open", "unreadable"]
 _SEPARATOR: Final = re.compile(r"[ ._(-]")
 _DONE: Final = "done"
-_FAILED: Final = frozenset({"max_steps", "max_cost", "model_error", "error"})
+CUT_SHORT: Final = frozenset({"interrupted", "terminated", "hangup"})
+"""Ends of a run from outside; any other than `done` is the agent's own failure."""
 
 
 class Sidechain(msgspec.Struct, frozen=True):
@@ -95,7 +96,7 @@ def _ending(state: SessionState) -> tuple[SidechainState, str]:
     terminal = state.world.terminal
     if terminal is not None and terminal.reason == _DONE:
         return "done", ""
-    if terminal is not None and terminal.reason in _FAILED:
+    if terminal is not None and terminal.reason not in CUT_SHORT:
         return "failed", str(terminal.details.get("error") or terminal.reason.replace("_", " "))
     return ("done", "") if terminal is None and has_answered(state) else ("open", "")
 
@@ -127,8 +128,15 @@ def told(found: Sidechain) -> str:
     foot = f"[rewake] Agent {found.agent_id}: {found.steps} steps in all."
     if found.state == "done":
         return f"{found.answer or '(it gave no answer)'}\n\n{foot}"
-    words = f" Its last words: {found.answer}" if found.answer else ""
-    return f"The agent did not finish: {found.reason}.{words}\n\n{foot} Task with resume goes on with it."
+    return (
+        f"The agent did not finish: {found.reason.rstrip('.')}.{in_its_words(found)}\n\n{foot} Task "
+        "with resume goes on with it."
+    )
+
+
+def in_its_words(found: Sidechain) -> str:
+    """What it said last, to be put at the end of a sentence about it."""
+    return f"\n\nIts last words:\n{found.answer}" if found.answer else ""
 
 
 # --- what it did since -----------------------------------------------------------------------
