@@ -55,6 +55,8 @@ MARK: Final = "> "
 _TOGETHER: Final = "\x1b[?2026h"
 _SHOW: Final = "\x1b[?2026l"
 _COMPLETIONS_ROWS: Final = 8
+# As often as an eye can follow; an answer may come in hundreds of pieces a second.
+_REDRAW_S: Final = 0.05
 _QUEUED_SHOWN: Final = 3
 # What the prompt, the status line and a line of the answer need at least.
 _ROWS_RESERVED: Final = 3
@@ -113,6 +115,10 @@ class Screen:
                 self.app.exit()
             with contextlib.suppress(EOFError), self._while_it_is_there():
                 await running
+            if not sys.stdout.isatty():
+                # It was closed meanwhile: what is still buffered for it must not fail at the exit.
+                silence(sys.stdout)
+                silence(sys.stderr)
 
     def _ended(self, running: asyncio.Future[None]) -> None:
         if not running.cancelled() and running.exception() is not None:
@@ -303,6 +309,7 @@ class Screen:
             color_depth=_color_depth(theme),
             output=output,
             erase_when_done=True,
+            min_redraw_interval=_REDRAW_S,
         )
         # How long a lone Esc is waited on for the rest of a sequence, and of a chord.
         app.ttimeoutlen, app.timeoutlen = 0.05, 0.2
