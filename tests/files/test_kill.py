@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.files.conftest import picture
+from tests.files.conftest import MakeWorld, commit_all, picture
 
-from rewake import open_session
+from rewake import OtherIntent, open_session
 from rewake.compose.files import rewind_files, undo_files_rewind
 
 Settle = Callable[[], None]
@@ -102,6 +103,27 @@ die()
         assert len(settlement.outcome.changes) >= 5
         rewind_files(session, asked)
     assert picture(project) == before
+
+
+def test_what_an_interrupted_command_removed_together_with_git_is_known_as_far_as_it_was_copied(
+    begin: MakeWorld, project: Path
+) -> None:
+    for name in ("committed", "changed"):
+        (project / name).write_bytes(b"1")
+    commit_all(project)
+    (project / "changed").write_bytes(b"2")
+    (project / "untracked").write_bytes(b"2")
+    world = begin()
+    asked = world.ask()
+    world.session.action("Bash", intent=OtherIntent()).start()
+    for name in ("committed", "changed", "untracked"):
+        (project / name).unlink()
+    shutil.rmtree(project / ".git")
+    world.again()
+    plan = rewind_files(world.session, asked).plan
+    assert sorted(path.name for path in project.iterdir()) == ["changed", "untracked"]
+    assert (project / "changed").read_bytes() == b"2"
+    assert any("git can't be used" in told for told in plan.not_covered)
 
 
 def test_a_directory_that_an_interrupted_write_made_goes_back_with_it(

@@ -232,9 +232,10 @@ class Tracker:
             return Tracked()
         before, self._extra = found
         if not self._prepare_git(before):
-            why = f"git can't be used: {self._git_problem}"
-            return Tracked((), (NotCovered(why, (".",), 1),))
-        after = self._scan(before, take_index=False)
+            self._note(f"git can't be used: {self._git_problem}", [b"."])
+            after = self._without_git(before)
+        else:
+            after = self._scan(before, take_index=False)
         comparer = self._comparer()
         changes, missing = comparer.changes(comparer.differing(before, after), before, after)
         self._file.write(after, self._extra or frozenset())
@@ -352,6 +353,13 @@ class Tracker:
             ignored = [path for path in git.ignored() if path not in (self._extra or ())]
             if ignored:
                 self._problems["ignored by git"] = sorted(ignored)
+
+    def _without_git(self, before: Table) -> Table:
+        """What is there now of the paths that were known without git, whose repository is gone."""
+        looker = Looker(self._store.put, self._limits)
+        absolute = self._comparer().absolute
+        found = {path: looker.look(absolute(path), known) for path, known in before.entries.items()}
+        return msgspec.structs.replace(before, entries=found)
 
     def _prepare_git(self, before: Table) -> bool:
         """Go on with the index that a process which died had taken; False where that can't be."""
