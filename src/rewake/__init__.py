@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from rewake.compose.sessions import open_session, resolve, resume, sessions
     from rewake.compose.settings import load_settings, set_setting
     from rewake.compose.telemetry import send_recorded
+    from rewake.compose.viewing import LiveView
     from rewake.errors import (
         ExitCode,
         InvalidValueError,
@@ -127,6 +128,7 @@ _HOMES = {
     "rewake.compose.sessions": ("open_session", "resolve", "resume", "sessions"),
     "rewake.compose.settings": ("load_settings", "set_setting"),
     "rewake.compose.telemetry": ("send_recorded",),
+    "rewake.compose.viewing": ("LiveView",),
     "rewake.errors": (
         "ExitCode",
         "InvalidValueError",
@@ -200,6 +202,7 @@ __all__ = [
     "FileState",
     "Image",
     "InvalidValueError",
+    "LiveView",
     "Message",
     "ModelError",
     "Note",

@@ -236,7 +236,7 @@ def test_a_command_in_the_background_has_its_end_in_its_own_row(seed: ReportSeed
     calls = [content for content in contents(one.main) if content.get("name") == "Bash"]
     assert [call["backgroundEnded"] is not None for call in calls] == [True]
     assert calls[0]["exit"] == 0
-    assert one.main.story.interrupted == []
+    assert one.main.story.calls.interrupted == []
 
 
 def test_an_interrupted_call_that_a_person_settles_later_keeps_its_row(seed: ReportSeed) -> None:
@@ -258,7 +258,10 @@ def test_an_interrupted_call_that_a_person_settles_later_keeps_its_row(seed: Rep
     one.main.catch_up()
     calls = [content for content in contents(one.main) if content.get("name") == "Bash"]
     assert [(call["verdict"], call["by"]) for call in calls] == [("applied", "user")]
-    assert [action["verdict"] for action in one.main.story.interrupted] == ["unknown", "applied"]
+    assert [action["verdict"] for action in one.main.story.calls.interrupted] == [
+        "unknown",
+        "applied",
+    ]
 
 
 def test_what_was_typed_is_shown_and_what_it_stood_for_beside_it(seed: ReportSeed) -> None:

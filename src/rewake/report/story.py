@@ -14,8 +14,6 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
 
-import msgspec
-
 from rewake.model.content import (
     File,
     Image,
@@ -28,25 +26,20 @@ from rewake.model.content import (
 )
 from rewake.model.events import (
     AgentEvent,
-    AgentIntent,
-    Change,
     Checkpoint,
     Event,
-    FileChangeIntent,
     Message,
     MessageAmendment,
     Metadata,
-    Outcome,
-    Resolution,
     Rewind,
     RunStart,
     SessionStart,
-    ShellIntent,
     StateTransition,
     Terminal,
     ToolLifecycle,
 )
-from rewake.report.chunks import AGENT, CHANGES, CUT, ERROR, OPEN, VERDICT, Store
+from rewake.report.calls import Calls, key_of
+from rewake.report.chunks import CHANGES, Store
 from rewake.report.contents import TEXT_CHARS_MAX, Contents
 from rewake.report.figures import Figures
 from rewake.report.nodes import cut
@@ -64,23 +57,8 @@ _KIND: Final = {name: number for number, name in enumerate(KINDS)}
 _SAID: Final = frozenset({"prompt", "answer", "call", "note", "attached"})
 _LABEL_BYTES_MAX: Final = 160
 _PROMPTS_MAX: Final = 2_000
-_INTERRUPTED_MAX: Final = 500
 _DAMAGE_MAX: Final = 1_000
 _CHARS_PER_LINE: Final = 90
-_CALLS_MAX: Final = 5_000  # without an end; more are no session's
-_ENDED: Final = frozenset({"completed", "failed", "resolved"})
-
-
-class _Call(msgspec.Struct):
-    """A call whose end may still come."""
-
-    key: tuple[str, int]
-    row: int
-    content: dict[str, Any]
-    flags: int = OPEN
-    started: bool = False
-    intended: tuple[Change, ...] = ()
-    in_background: bool = False
 
 
 class Story:
@@ -93,12 +71,10 @@ class Story:
         self.turns = Turns(contents)
         self.figures = Figures()
         self.prompts: list[list[Any]] = []
-        self.interrupted: list[dict[str, Any]] = []
-        self.agents: dict[str, dict[str, Any]] = {}
         self.damaged = 0
         self._contents = contents
         self._inherited = False
-        self._calls: dict[tuple[str, int], _Call] = {}
+        self.calls = Calls(self.store, contents, self.timeline, self.turns, self.figures)
         self._began: datetime | None = None
         self._now = 0
         self._before = 0
@@ -237,146 +213,25 @@ class Story:
     def _asked(self, event: Event, message: Message, block: ToolCall, index: int) -> None:
         number = sum(isinstance(item, ToolCall) for item in message.content[:index])
         row = self._row(event, "call")
-        call = self._new_call((event.event_id, number), row, event, block)
-        call.content.update(state="asked", asked=self._now)
-        self._keep(call)
-
-    def _new_call(self, key: tuple[str, int], row: int, event: Event, block: ToolCall) -> _Call:
-        call = _Call(key, row, {"id": event.event_id, **self._contents.call(block)})
-        self._calls[key] = call
-        if len(self._calls) > _CALLS_MAX:
-            del self._calls[next(iter(self._calls))]
-        self.figures.calls += 1
-        return call
+        self.calls.asked(event, (event.event_id, number), block, row=row, now=self._now)
 
     def _answered(self, event: Event, block: ToolResult) -> None:
         """A result in a message of its own, as loops write it that don't use actions."""
-        for call in self._calls.values():
-            if call.flags & OPEN and "result" not in call.content:
-                call.content["result"] = self._contents.blocks(block.content)
-                call.content.update(state="failed" if block.is_error else "completed")
-                call.content["ended"] = self._now
-                self._end(call, is_error=block.is_error)
-                return
-        content = {"result": self._contents.blocks(block.content)}
-        self._put(event, "result", content, 4)
+        if not self.calls.answered(block, self._now):
+            content = {"result": self._contents.blocks(block.content)}
+            self._put(event, "result", content, 4)
 
     def _phase(self, event: Event, phase: ToolLifecycle) -> None:
-        call = self._call_of(event, phase)
-        content = call.content
-        content["call"] = phase.call_id or event.event_id
-        if phase.status not in _ENDED:
-            content["state"] = phase.status
-            content[phase.status] = self._now
-            if phase.status == "started":
-                call.started = True
-                self.timeline.started(self._now)
-                self._intent(call, phase)
-            self._keep(call)
-            return
-        by_recovery = phase.resolution is not None and phase.resolution.by != "action"
-        if call.started and not by_recovery:
-            self.timeline.ended(self._now)
-        call.started = False
-        if "result" in content and call.in_background:
-            content["backgroundEnded"] = self._now
-        else:
-            content["state"] = phase.status
-            content.setdefault("ended", self._now)
-        if phase.result is not None and "result" not in content:
-            content["result"] = self._contents.blocks(phase.result.content)
-        if phase.outcome is not None:
-            self._outcome(call, phase.outcome)
-        if phase.resolution is not None:
-            self._resolved(call, phase.resolution)
-        self._end(call, is_error=phase.status == "failed" or _is_error(phase))
-
-    def _resolved(self, call: _Call, resolution: Resolution) -> None:
-        if "backgroundEnded" in call.content and resolution.verdict == "applied":
-            return  # an ordinary end, of a command that its call had left behind
-        call.content.update(self._contents.evidence(resolution))
-        call.flags |= VERDICT
-        self._show_intended(call)
-        self._interrupted(call, resolution)
-
-    def _call_of(self, event: Event, phase: ToolLifecycle) -> _Call:
-        key = (phase.message_id or phase.call_id or event.event_id, phase.index)
-        call = self._calls.get(key)
-        if call is None:
+        if not self.calls.knows(event, phase):
             # Nobody asked for it, or the message that did can't be read.
             block = ToolCall(phase.provider_call_id, phase.tool_name, phase.arguments or {})
-            call = self._new_call(key, self._row(event, "call"), event, block)
-        return call
+            row = self._row(event, "call")
+            self.calls.asked(event, key_of(event, phase), block, row=row, now=self._now)
+        self.calls.phase(event, phase, self._now)
 
-    def _intent(self, call: _Call, phase: ToolLifecycle) -> None:
-        intent = phase.intent
-        match intent:
-            case AgentIntent():
-                call.content["agent"] = intent.agent_id
-                call.flags |= AGENT
-                self.agents.setdefault(intent.agent_id, {})["row"] = call.row
-            case ShellIntent():
-                call.content["cwd"] = intent.cwd
-                call.in_background = intent.background
-                if intent.background:
-                    call.content["background"] = True
-            case FileChangeIntent():
-                call.intended = intent.changes
-            case _:
-                return
-
-    def _outcome(self, call: _Call, outcome: Outcome) -> None:
-        content = call.content
-        if outcome.exit_code is not None:
-            content["exit"] = outcome.exit_code
-        if outcome.duration_ms is not None:
-            content["duration"] = outcome.duration_ms
-        if outcome.verification is not None:
-            content["verified"] = outcome.verification.passed
-        if outcome.todos is not None:
-            content["todos"] = [[todo.status, todo.content] for todo in outcome.todos]
-        if outcome.changes:
-            content.pop("intended", None)
-            call.intended = ()
-            content["diffs"] = diffs = self._contents.diffs(outcome.changes)
-            call.flags |= CHANGES
-            for number, (change, diff) in enumerate(zip(outcome.changes, diffs, strict=False)):
-                self.turns.changed(change, diff, call.row, number)
-                self.figures.changed(diff)
-
-    def _interrupted(self, call: _Call, resolution: Resolution) -> None:
-        if len(self.interrupted) >= _INTERRUPTED_MAX:
-            return
-        self.interrupted.append(
-            {
-                "row": call.row,
-                "name": call.content["name"],
-                "about": call.content["about"],
-                "time": self._now,
-                "verdict": resolution.verdict,
-                "by": resolution.by,
-                "note": resolution.note,
-                "evidence": call.content["evidence"],
-            }
-        )
-
-    def _end(self, call: _Call, *, is_error: bool) -> None:
-        call.flags &= ~OPEN
-        if is_error:
-            call.flags |= ERROR
-            self.figures.failed += 1
-        if any(len(block.get("text", ())) > 1 for block in call.content.get("result", ())):
-            call.flags |= CUT
-        verdict = call.content.get("verdict")
-        is_left = call.in_background and "backgroundEnded" not in call.content
-        if is_left or verdict in {"unknown", "still_running"}:
-            self._keep(call)  # what becomes of it is still to be told
-            return
-        self.store.put(call.row, call.content, 1, call.flags)
-        self._calls.pop(call.key, None)
-
-    def _keep(self, call: _Call) -> None:
-        self.store.keep_open(call.row, call.content, 1, call.flags)
+    def show_open(self) -> None:
+        """Somebody looks now: calls that are at work say what they are about to change."""
+        self.calls.show_open()
 
     # --- everything else -------------------------------------------------------------------
 
@@ -436,7 +291,7 @@ class Story:
             self.turns.changed(change, diff, row, number)
 
     def _agent(self, event: Event, agent: AgentEvent) -> None:
-        known = self.agents.setdefault(agent.agent_id, {})
+        known = self.calls.agents.setdefault(agent.agent_id, {})
         known.update(status=agent.status)
         if agent.task:
             known["task"] = clip(agent.task, _LABEL_BYTES_MAX)
@@ -453,22 +308,9 @@ class Story:
         for number, (change, diff) in enumerate(zip(agent.changes, diffs, strict=False)):
             self.turns.changed(change, diff, row, number)
 
-    def _show_intended(self, call: _Call) -> None:
-        """Where no outcome says what was done, what was to be done."""
-        if call.intended:
-            call.content["intended"] = self._contents.diffs(call.intended)
-            call.intended = ()
-
-    def show_open(self) -> None:
-        """Somebody looks now: calls that are at work say what they are about to change."""
-        for call in self._calls.values():
-            if call.intended:
-                self._show_intended(call)
-                self._keep(call)
-
     def finish(self) -> None:
         """Nothing follows."""
-        self.show_open()
+        self.calls.show_open()
         self.turns.finish()
         self.store.finish()
 
@@ -477,10 +319,6 @@ def _kind_of(message: Message) -> str:
     if message.role == "assistant":
         return "answer"
     return "prompt" if message.role == "user" and not message.source else "note"
-
-
-def _is_error(phase: ToolLifecycle) -> bool:
-    return phase.result is not None and phase.result.is_error
 
 
 def _lines(text: str) -> int:

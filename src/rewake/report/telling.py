@@ -112,7 +112,7 @@ class Telling:
             "segments": story.segments.listed(),
             "current": story.segments.current,
             "promptRows": [prompt[:4] for prompt in story.prompts],
-            "interrupted": story.interrupted,
+            "interrupted": story.calls.interrupted,
             "agents": self._listed_agents(),
             "redacted": self._cleaner.counts,
             "damaged": story.damaged,
@@ -120,7 +120,7 @@ class Telling:
 
     def _listed_agents(self) -> list[dict[str, Any]]:
         """Those with a transcript here, then those that are only told of."""
-        known = self.main.story.agents
+        known = self.main.story.calls.agents
         here = self.agent_ids()
         listed = [
             {"id": one, "here": True, **self._facts(one), **known.get(one, {})} for one in here
@@ -131,7 +131,7 @@ class Telling:
     def _facts(self, agent_id: str) -> dict[str, Any]:
         """What an agent's own transcript says of it; of one below another there is nothing else."""
         reading = self._agents.get(agent_id)
-        if reading is None and agent_id in self.main.story.agents:
+        if reading is None and agent_id in self.main.story.calls.agents:
             return {}
         try:
             figures = (reading or self.agent(agent_id)).story.figures

@@ -2,7 +2,7 @@
 
 import { afterAWhile, h, put } from "./dom.js";
 import { setTheme, toolButton } from "./session.js";
-import { bytes, moment, money, number, words } from "./text.js";
+import { bytes, many, moment, money, number, words } from "./text.js";
 
 const REFRESH_MS = 5000;
 const TONES = { done: "good", running: "live", interrupted: "warn", failed: "bad", damaged: "bad" };
@@ -64,7 +64,7 @@ export class HomePage {
   }
 
   row(session) {
-    const facts = [session.project, session.branch, moment(session.updated_at), session.messages === null ? "" : `${number(session.messages)} messages`, session.cost_usd ? money(session.cost_usd) : "", bytes(session.size_bytes)].filter(Boolean);
+    const facts = [session.project, session.branch, moment(session.updated_at), session.messages === null ? "" : many(session.messages, "message"), session.cost_usd ? money(session.cost_usd) : "", bytes(session.size_bytes)].filter(Boolean);
     return h(
       "li",
       {},

@@ -4,7 +4,7 @@ import { branchTree, promptList } from "./branches.js";
 import { Charts } from "./charts.js";
 import { Story } from "./data.js";
 import { afterAWhile, announce, h, icon, put } from "./dom.js";
-import { AGENT, OPEN, VERDICT, rowElement } from "./items.js";
+import { AGENT, VERDICT, rowElement } from "./items.js";
 import { helpDialog, listenToKeys } from "./keys.js";
 import { List } from "./list.js";
 import { agentsPanel, filesPanel, healthPanel, interruptedPanel, runsPanel } from "./panels.js";
@@ -263,7 +263,7 @@ export class SessionPage {
       });
     }
     if (key === this.at) element.classList.add("at");
-    if (story.at("flags", row) & (OPEN | AGENT)) element.dataset.open = "1";
+    if (story.at("flags", row) & AGENT || story.open.has(row)) element.dataset.open = "1";
     element.addEventListener("focusin", () => this.setAt(key, false));
     return element;
   }
