@@ -178,3 +178,14 @@ def test_cancelled_with_an_agent_in_the_background(crew: Crew) -> None:
 
     anyio.run(main)
     assert crew.ends()[-1][0] == "interrupted"
+
+
+def test_steps_only_rise_while_agents_end_beside(crew: Crew) -> None:
+    asked = [task(str(number), run_in_background=True) for number in range(4)]
+    model = TypedModel(
+        main=[calls(*asked), *[calls(bash("true"))] * 6, says("x")],
+        worker=[calls(bash("true")), says("Found.")],
+    )
+    crew.run(model)
+    steps = [event.step for event in crew.events()]
+    assert steps == sorted(steps)

@@ -20,6 +20,7 @@ from functools import partial
 from typing import Final, Literal
 
 import anyio
+from anyio import to_thread
 from anyio.abc import TaskGroup
 
 from rewake.agent.agent_types import DEFAULT_TYPE, TASK_TOOLS, AgentType, system_prompt
@@ -218,7 +219,7 @@ class Subagents:
             if not assignment.background:
                 async with self._lent():
                     return await self._work(worker, model)
-            self._start_beside(worker, model)
+            await self._start_beside(worker, model)
         except NotBegunError as error:
             return _failure(str(error))
         said = (
@@ -326,9 +327,11 @@ class Subagents:
                     await place.take()
                 except anyio.get_cancelled_exc_class():
                     if begun is not None:
-                        self._ended(worker, begun, _never_ran(begun))
+                        await self._ended(worker, begun, _never_ran(begun))
                     raise
-                child = begun if begun is not None else self._begin(worker)
+                child = (
+                    begun if begun is not None else await to_thread.run_sync(self._begin, worker)
+                )
                 return await self._worked(worker, child, model, place)
             return _failure("The agent was stopped.")
         finally:
@@ -352,30 +355,36 @@ class Subagents:
             child.close()
             raise
         except anyio.get_cancelled_exc_class():
-            self._ended(worker, child, loop.result("interrupted", before))
+            await self._ended(worker, child, loop.result("interrupted", before))
             raise
         except RewakeError:  # a question that nobody answered: the run is being ended
-            self._ended(worker, child, loop.result("interrupted", before))
+            await self._ended(worker, child, loop.result("interrupted", before))
             raise
         except Exception as error:
             told_as = RewakeError(f"{type(error).__name__}: {error}")
-            self._ended(worker, child, loop.result("error", before, told_as))
+            await self._ended(worker, child, loop.result("error", before, told_as))
             raise
         if isinstance(result.error, StorageError):
             child.close()
             raise result.error
-        self._ended(worker, child, result)
-        return self._output(worker, result)
+        await self._ended(worker, child, result)
+        return await to_thread.run_sync(self._output, worker, result)
 
-    def _ended(self, worker: Worker, child: Session, result: RunResult) -> None:
+    async def _ended(self, worker: Worker, child: Session, result: RunResult) -> None:
+        """Account for what it did, whatever else is being cancelled."""
         status: AgentEnd = _ENDS.get(result.reason, "failed")
         if worker.is_stopped and status == "interrupted":
             status = "cancelled"
         why = "" if status == "completed" else str(result.error or result.reason)
         worker.loop = None  # from here on its cost is in the session's usage
-        self._sidechains.end(self.session, child, status, why)
-        if worker.assignment.background:
-            self.session.commit()
+
+        def account() -> None:
+            self._sidechains.end(self.session, child, status, why)
+            if worker.assignment.background:
+                self.session.commit()
+
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(account)
         worker.tell(status)
 
     def _output(self, worker: Worker, result: RunResult) -> ToolOutput:
@@ -450,10 +459,10 @@ class Subagents:
             raise error
         self._raise_trouble()
 
-    def _start_beside(self, worker: Worker, model: Model | None) -> None:
+    async def _start_beside(self, worker: Worker, model: Model | None) -> None:
         try:
             tasks = self._tasks()
-            child = self._begin(worker)
+            child = await to_thread.run_sync(self._begin, worker)
         except BaseException:
             del self.workers[worker.assignment.agent_id]
             raise
@@ -538,7 +547,8 @@ class Subagents:
     def _untold(self) -> list[OpenAgent]:
         return [
             agent
-            for agent in self.session.state.world.open_agents.values()
+            # At once: an agent that ends is recorded in a thread of its own.
+            for agent in list(self.session.state.world.open_agents.values())
             if agent.background and not agent.is_at_work and agent.agent_id not in self.workers
         ]
 

@@ -249,6 +249,7 @@ class Session:
 
     def record(self, payload: KnownPayload, *, barrier: bool = False, defer: bool = False) -> Event:
         """Record any fact. With `barrier` it is committed on return, else with the next barrier."""
+        before = self._step, self._step_has_begun
         step, has_begun = self._step_of(payload)
         event = self.recorder.submit(
             payload,
@@ -256,7 +257,8 @@ class Session:
             barrier=barrier or isinstance(payload, _BARRIER_PAYLOADS),
             defer=defer,
         )
-        self._step, self._step_has_begun = step, has_begun
+        if (step, has_begun) != before:  # other threads record what belongs to the step at hand
+            self._step, self._step_has_begun = step, has_begun
         if self._since_checkpoint >= CHECKPOINT_EVENTS_MAX or self._grown():
             self._state_checkpoint()
         return event
