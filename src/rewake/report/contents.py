@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from rewake.errors import InvalidValueError, StorageError
 from rewake.files.differ import diff_states
-from rewake.model.content import File, Image, JsonObject, ResultBlock, Text, ToolCall
+from rewake.model.content import File, Image, ResultBlock, Text, ToolCall
 from rewake.model.events import Change, FileState, Resolution
 from rewake.report.clean import Cleaner, name_warnings
 from rewake.report.nodes import Highlighting, Node, cut, diff_lines, markdown
@@ -36,6 +36,7 @@ _REMEMBERED_MAX: Final = 32  # a session goes back and forth between a few files
 _IMAGE_BYTES_MAX: Final = 2 << 20
 _IMAGES_BYTES_MAX: Final = 16 << 20
 HIGHLIGHTED_CHARS_MAX: Final = 3_000_000  # about four seconds of Pygments
+_LINE_CHARS_MAX: Final = 160
 _ABOUT_CHARS_MAX: Final = 200
 _OBJECT_KEYS: Final = ("file_path", "path", "command", "pattern", "query", "url", "description")
 _LANGUAGES: Final = {"command": "bash"}
@@ -231,10 +232,14 @@ def _kind(before: FileState, after: FileState) -> str:
 
 
 def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2)
+    """On one line where that is short enough to be read at a glance."""
+    short = _short_json(value)
+    return (
+        short if len(short) <= _LINE_CHARS_MAX else json.dumps(value, ensure_ascii=False, indent=2)
+    )
 
 
-def _short_json(value: JsonObject) -> str:
+def _short_json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 

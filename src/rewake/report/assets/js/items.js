@@ -197,7 +197,7 @@ function argumentsBlock(content, open) {
 }
 
 export function argument(name, text, pairs) {
-  const isShort = text.length === 1 && text[0].length < 100 && !text[0].includes("\n");
+  const isShort = text.length === 1 && text[0].length <= 160 && !text[0].includes("\n");
   const value = isShort
     ? h("code", { dir: "auto" }, pairs ? highlighted(pairs) : text[0])
     : h("pre", { class: "code", tabindex: "0", role: "group", "aria-label": name }, pairs ? highlighted(pairs) : cutText(text));
