@@ -19,7 +19,7 @@ import rewake
 from rewake.agent.loop import Loop, RunResult
 from rewake.agent.permissions import Answer, Question
 from rewake.agent.ports import ModelRequest, Reply
-from rewake.agent.subagents import AgentProgress
+from rewake.agent.workers import AgentProgress
 from rewake.compose.agents import AgentOptions, build_agent
 from rewake.compose.extensions import load_extensions
 from rewake.log.layout import SessionPaths

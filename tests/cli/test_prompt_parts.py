@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rewake.agent.permissions import Question, Refusal
 from rewake.agent.ports import Prepared
-from rewake.agent.subagents import AgentProgress
+from rewake.agent.workers import AgentProgress
 from rewake.cli.prompt import calls
 from rewake.cli.prompt.files import FileIndex
 from rewake.cli.prompt.mentions import dropped

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Literal
+from typing import Final
 
 import anyio
 from anyio import to_thread
@@ -26,14 +26,14 @@ from anyio.abc import TaskGroup
 from rewake.agent.agent_types import DEFAULT_TYPE, TASK_TOOLS, AgentType, system_prompt
 from rewake.agent.execute import Executor
 from rewake.agent.loop import Limits, Loop, Reason, RunResult
-from rewake.agent.ports import Model, Prepared, Reply, Tool, ToolContext, ToolOutput
+from rewake.agent.ports import Model, Tool, ToolContext, ToolOutput
 from rewake.agent.tracing import TracedModel
 from rewake.agent.turns import Place
 from rewake.agent.verdict import VerdictGate, verdict_in
+from rewake.agent.workers import AgentProgress, Assignment, Worker, came_of
 from rewake.errors import RewakeError, StorageError
 from rewake.model.content import JsonObject, Text, Usage
 from rewake.model.events import AgentIntent, Outcome
-from rewake.resume.sidechains import Sidechain, in_its_words, told
 from rewake.session.core import AgentEnd, Agents, Session
 from rewake.state.world import AGENT_INTERRUPTED, OpenAgent, OpenCall
 
@@ -42,23 +42,6 @@ PARALLEL_MAX: Final = 4
 MAX_STEPS: Final = 50
 _SOURCE: Final = "agent"
 _ENDS: Final[Mapping[Reason, AgentEnd]] = {"done": "completed", "interrupted": "interrupted"}
-
-ProgressStatus = Literal["waiting", "running", "completed", "failed", "cancelled", "interrupted"]
-
-
-@dataclass(frozen=True, slots=True)
-class AgentProgress:
-    """How far an agent has come, for who watches. `doing` is its newest call in a few words."""
-
-    agent_id: str
-    agent_type: str
-    task: str
-    status: ProgressStatus
-    depth: int = 1
-    steps: int = 0
-    calls: int = 0
-    doing: str = ""
-    background: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,82 +62,6 @@ class Rules:
     accompany: Callable[[Loop], None] = lambda _loop: None
     open_model: Callable[[str], Model] | None = None
     on_progress: Callable[[AgentProgress], None] = lambda _progress: None
-
-
-@dataclass(frozen=True, slots=True)
-class Assignment:
-    """What a Task call asks for. With `resumes` the agent is one that ended or was interrupted."""
-
-    agent_id: str
-    call_id: str
-    task: str
-    prompt: str
-    kind: AgentType
-    background: bool = False
-    resumes: bool = False
-
-
-@dataclass(slots=True)
-class Worker:
-    """One agent at work. It watches its own loop; `loop` is None before and after that runs."""
-
-    assignment: Assignment
-    depth: int
-    told_progress: Callable[[AgentProgress], None]
-    tell_user: Callable[[str], None]
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    ended: anyio.Event = field(default_factory=anyio.Event)
-    status: ProgressStatus = "waiting"
-    is_stopped: bool = False
-    loop: Loop | None = None
-    steps: int = 0
-    calls: int = 0
-    doing: str = ""
-
-    def progress(self) -> AgentProgress:
-        """How far it has come."""
-        what = self.assignment
-        return AgentProgress(
-            *(what.agent_id, what.kind.name, what.task, self.status, self.depth),
-            *(self.steps, self.calls, self.doing, what.background),
-        )
-
-    def tell(self, status: ProgressStatus) -> None:
-        """Say how far it has come."""
-        self.status = status
-        self.told_progress(self.progress())
-
-    def on_request(self) -> None:
-        """See `Observer`."""
-        self.steps += 1
-        self.tell(self.status)
-
-    def on_text(self, text: str) -> None:
-        """See `Observer`: what it says on the way is in its transcript."""
-
-    def on_answer(self, reply: Reply) -> None:
-        """See `Observer`."""
-
-    def on_notice(self, text: str) -> None:
-        """See `Observer`."""
-        self.tell_user(f"[{self.assignment.kind.name}: {self.assignment.task}] {text}")
-
-    def on_call(self, tool_name: str, prepared: Prepared) -> None:
-        """See `CallObserver`."""
-        self.calls += 1
-        self.doing = f"{tool_name} {prepared.summary}"
-        self.tell(self.status)
-
-    def on_result(
-        self,
-        tool_name: str,
-        text: str,
-        *,
-        is_error: bool,
-        prepared: Prepared | None = None,
-        outcome: Outcome | None = None,
-    ) -> None:
-        """See `CallObserver`."""
 
 
 class NotBegunError(Exception):
@@ -247,7 +154,7 @@ class Subagents:
             return _failure(f"There is no agent {agent_id!r} in this session.")
         self._reported(agent_id)
         found = self._sidechains.look(agent_id)
-        return ToolOutput((Text(_came_of(found)),), is_error=found.state != "done")
+        return ToolOutput((Text(came_of(found)),), is_error=found.state != "done")
 
     async def stop(self, agent_id: str) -> ToolOutput:
         """End an agent that is at work, and wait until it has ended."""
@@ -394,7 +301,7 @@ class Subagents:
         if what.kind.gives_verdict:
             details["verdict"] = verdict_in(result.response)
         return ToolOutput(
-            (Text(_came_of(found)),),
+            (Text(came_of(found)),),
             is_error=found.state != "done",
             outcome=Outcome(details=details),
         )
@@ -541,7 +448,7 @@ class Subagents:
             found = self._sidechains.look(agent.agent_id)
             task = f" ({agent.task})" if agent.task else ""
             words = f"[rewake] The background agent {agent.agent_id}{task}: {agent.status}."
-            self.session.user(f"{words}\n\n{_came_of(found)}", source=_SOURCE)
+            self.session.user(f"{words}\n\n{came_of(found)}", source=_SOURCE)
             self._sidechains.report(self.session, agent.agent_id)
 
     def _untold(self) -> list[OpenAgent]:
@@ -582,19 +489,6 @@ def _context(above: ToolContext, child: Session) -> ToolContext:
         commands=lambda: child.state.world.commands,
         # Not the bound method: a compaction puts another conversation in its place.
         output_read=lambda command: child.state.conversation.output_read.get(command),  # noqa: PLW0108
-    )
-
-
-def _came_of(found: Sidechain) -> str:
-    """What the model is told of an agent that is not at work."""
-    if found.state in {"done", "failed"}:
-        return told(found)
-    if found.state == "unreadable":
-        return f"The transcript of the agent {found.agent_id} can't be read: {found.reason}"
-    steps = f"{found.steps} step{'s' * (found.steps != 1)}"
-    return (
-        f"The agent {found.agent_id} was cut short after {steps}. What it did is done. Task with "
-        f"resume set to {found.agent_id} lets it go on where it stopped.{in_its_words(found)}"
     )
 
 

@@ -18,7 +18,7 @@ from rewake.agent.loop import Loop
 from rewake.agent.permissions import Ask, PermissionMode
 from rewake.agent.ports import Model, Tool
 from rewake.agent.providers.choose import open_model
-from rewake.agent.subagents import AgentProgress
+from rewake.agent.workers import AgentProgress
 from rewake.cli.commands import sentence_of_running
 from rewake.cli.options import AgentChoices
 from rewake.cli.settled import settings_of

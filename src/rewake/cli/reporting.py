@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, TextIO
 
 from rewake.agent.ports import Prepared, Reply
-from rewake.agent.subagents import AgentProgress
+from rewake.agent.workers import AgentProgress
 from rewake.cli.terminal import StreamCleaner, clean, fit, one_line, say, style_for
 from rewake.model.content import ToolCall, plain_text
 from rewake.model.events import Outcome

@@ -22,13 +22,13 @@ from rewake.agent.subagents import (
     DEPTH_MAX,
     MAX_STEPS,
     PARALLEL_MAX,
-    AgentProgress,
     Rules,
     Subagents,
 )
 from rewake.agent.tools import builtin_tools
 from rewake.agent.tools.task import task_tools
 from rewake.agent.tracing import TracedModel
+from rewake.agent.workers import AgentProgress
 from rewake.compose.extensions import Extensions, beside
 from rewake.compose.files import track_files
 from rewake.compose.memory import briefed, home_of, remembering

@@ -8,8 +8,9 @@ import msgspec
 
 from rewake.agent.agent_types import DEFAULT_TYPE, AgentType
 from rewake.agent.ports import Prepared, Tool, ToolContext, ToolInputError, ToolOutput, ToolSpec
-from rewake.agent.subagents import Assignment, NotBegunError, Subagents
+from rewake.agent.subagents import NotBegunError, Subagents
 from rewake.agent.tools.arguments import parse
+from rewake.agent.workers import Assignment
 from rewake.model.content import JsonObject
 from rewake.model.events import AgentIntent, ReadOnlyIntent
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from rewake.agent.ports import Prepared
-from rewake.agent.subagents import AgentProgress
+from rewake.agent.workers import AgentProgress
 from rewake.cli.terminal import Style, clean, diff_lines, fit, one_line
 from rewake.model.events import FileChangeIntent, Outcome, ShellIntent
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rewake.agent.ports import Prepared, Reply
-from rewake.agent.subagents import AgentProgress
+from rewake.agent.workers import AgentProgress
 from rewake.cli.prompt import calls
 from rewake.cli.prompt.themes import Theme
 from rewake.cli.reporting import TextReporter
