@@ -41,7 +41,7 @@ def rich_session(here: Machine) -> str:
         agents = session.directory / "agents"
         agents.mkdir()
         (agents / "helper.jsonl").write_bytes(b"")
-        (agents / "helper.meta.json").write_bytes(b"{}")
+        (agents / "helper.meta.json").write_bytes(b'{"agent_id":"helper","status":"completed"}')
         session.terminal("done")
         return session.session_id
 
