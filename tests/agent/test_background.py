@@ -98,7 +98,9 @@ def test_the_model_reads_only_what_is_new_and_the_offset_is_on_record(
         name = session.session_id
     gate()
     with open_session(resume=name) as session:
-        wait_until(lambda: (output_of(session) / "stdout").stat().st_size > len("caf\u00e9\n"))
+        wait_until(
+            lambda: (output_of(session) / "stdout").stat().st_size > len("caf\u00e9\n".encode())
+        )
         used = Built(session, ScriptedModel(reads, text("ok")))
         used.run()
         assert used.model.heard(1)[-1].strip() == "on\nStill running."
@@ -519,3 +521,17 @@ def test_a_sub_agents_command_is_listed_with_it_and_named_at_the_end_of_the_run(
     assert (listed.id, listed.agent_id) == (running_now.id, child.agent_id)
     gate()
     wait_until(lambda: not running_in(session))
+
+
+def test_what_changed_during_the_last_answer_is_on_record_when_the_run_has_ended(
+    session: rewake.Session, gate: Callable[[], None]
+) -> None:
+    async def last_word(request: ModelRequest) -> Reply:
+        gate()
+        wait_until(lambda: ended(session))
+        return text("It is built.")
+
+    Built(session, ScriptedModel(calls(start("cat go > built")), last_word)).run()
+    (line,) = phases(session, "resolved")
+    assert line.outcome is not None
+    assert [Path(change.path).name for change in line.outcome.changes] == ["built"]

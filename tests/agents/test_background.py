@@ -189,3 +189,47 @@ def test_steps_only_rise_while_agents_end_beside(crew: Crew) -> None:
     crew.run(model)
     steps = [event.step for event in crew.events()]
     assert steps == sorted(steps)
+
+
+def test_an_end_is_told_once_also_when_the_process_dies_right_after_it(crew: Crew) -> None:
+    model = TypedModel(
+        main=[calls(task("look", run_in_background=True)), says("I wait."), says("x")],
+        worker=[after_a_moment],
+    )
+    crew.run(model)
+    transcript = crew.paths.transcript
+    lines = transcript.read_bytes().splitlines(keepends=True)
+    (told,) = [at for at, line in enumerate(lines) if b'"source":"agent"' in line]
+    transcript.write_bytes(b"".join(lines[: told + 1]))
+    crew.run(TypedModel(main=[says("y")] * 9), "More.")
+    assert len(news(crew)) == 1
+
+
+async def after_a_moment(request: ModelRequest) -> Reply:
+    for _ in range(20):  # until the main agent has nothing to do but to wait
+        await anyio.lowlevel.checkpoint()
+    return says("Found it.")
+
+
+def test_a_run_waits_for_agents_in_the_background_as_often_as_it_has_any(crew: Crew) -> None:
+    rounds = 5  # more than a gate may send the model back for what is missing
+    told = [anyio.Event() for _ in range(rounds)]
+    asked = iter(told)
+
+    async def work(request: ModelRequest) -> Reply:
+        await next(asked).wait()
+        return says("Found it.")
+
+    def waits(number: int) -> Callable[[ModelRequest], Awaitable[Reply]]:
+        async def answer(request: ModelRequest) -> Reply:
+            told[number].set()
+            return says(f"I wait for number {number}.")
+
+        return answer
+
+    answers = [calls(task("look", run_in_background=True)) for _ in told]
+    waiting = [waits(number) for number in range(rounds)]
+    script = [one for pair in zip(answers, waiting, strict=True) for one in pair]
+    result = crew.run(TypedModel(main=[*script, says("All is told.")], worker=[work]))
+    assert (result.reason, result.response) == ("done", "All is told.")
+    assert len(news(crew)) == rounds

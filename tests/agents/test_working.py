@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import subprocess
+import threading
+from pathlib import Path
+
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
 from tests.agents.crew import Crew, TypedModel, bash, calls, says, task, write
 
 import rewake
 from rewake.agent.permissions import Answer, Question
 from rewake.agent.ports import ModelRequest, Reply
+from rewake.agent.tools import bash as bash_tool
+from rewake.agent.turns import Place
 from rewake.errors import ModelError
 from rewake.model.content import ToolCall
 from rewake.model.events import AgentEvent, AgentIntent, Message, ToolLifecycle
 from rewake.model.ids import split_id
+from rewake.resume import shell
+from rewake.resume.running import end_commands
 from rewake.settings.schema import Agents
 
 
@@ -319,3 +330,120 @@ def _ended_tasks(crew: Crew) -> list[ToolLifecycle]:
     started = {one.call_id for one in found if isinstance(one.intent, AgentIntent)}
     ends = {"completed", "failed", "resolved"}
     return [one for one in found if one.call_id in started and one.status in ends]
+
+
+def test_commands_that_an_agent_leaves_running_are_told_of_with_its_answer(crew: Crew) -> None:
+    model = TypedModel(
+        main=[calls(task("serve")), says("end")],
+        worker=[calls(bash("exec sleep 60", run_in_background=True)), says("It is up.")],
+    )
+    try:
+        crew.run(model)
+        heard = model.heard("", 1)
+        assert "It is up." in heard
+        assert "still run in the background" in heard
+        assert "(exec sleep 60)" in heard
+    finally:
+        end_commands(crew.paths.outputs)
+
+
+def test_what_an_agents_command_changed_during_its_last_answer_is_on_record(crew: Crew) -> None:
+    async def last_word(request: ModelRequest) -> Reply:
+        (output,) = crew.paths.outputs.iterdir()
+        await anyio.to_thread.run_sync(shell.wait, output)
+        return says("It is done.")
+
+    model = TypedModel(
+        main=[calls(task("build")), says("end")],
+        worker=[calls(bash("echo x > built", run_in_background=True)), last_word],
+    )
+    crew.run(model)
+    (ended,) = [event for event in crew.events() if getattr(event.payload, "changes", ())]
+    assert isinstance(ended.payload, AgentEvent)
+    assert [change.path for change in ended.payload.changes] == [str(crew.project / "built")]
+
+
+def test_a_session_kept_in_memory_ends_the_commands_of_its_agents_too(crew: Crew) -> None:
+    crew.durability = "memory"
+    model = TypedModel(
+        main=[calls(task("serve")), says("end")],
+        worker=[calls(bash("exec sleep 60", run_in_background=True)), says("It is up.")],
+    )
+
+    async def run() -> int:
+        with crew.open() as session:
+            await crew.loop(session, model).run("Go.")
+            (output,) = (session.directory / "outputs").iterdir()
+            assert shell.state_of(output).state == "running"
+            return os.open(output / shell.ALIVE, os.O_RDONLY)
+
+    alive = anyio.run(run)
+    try:
+        fcntl.flock(alive, fcntl.LOCK_SH | fcntl.LOCK_NB)  # whatever lives of the command holds it
+    finally:
+        os.close(alive)
+
+
+def test_commands_of_several_agents_are_ended_side_by_side(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stop_one = bash_tool._stop
+    all_at_once = threading.Barrier(3, timeout=30)
+
+    def stop(process: subprocess.Popen[bytes]) -> None:
+        all_at_once.wait()
+        stop_one(process)
+
+    monkeypatch.setattr(bash_tool, "_stop", stop)
+    running = [calls(bash("echo begun >> begun; exec sleep 60"))]
+    model = TypedModel(main=[calls(*(task(name) for name in "abc"))], worker=running)
+
+    async def run() -> None:
+        with crew.open() as session:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(crew.loop(session, model).run, "Go.")
+                with anyio.fail_after(60):
+                    while not _has_lines(crew.project / "begun", 3):  # noqa: ASYNC110  # a file tells nobody
+                        await anyio.sleep(0.01)
+                tasks.cancel_scope.cancel()
+
+    anyio.run(run)
+    assert not all_at_once.broken
+
+
+def _has_lines(path: Path, count: int) -> bool:
+    return path.exists() and len(path.read_text().split()) == count
+
+
+def test_an_agent_that_waits_again_holds_no_place_meanwhile() -> None:
+    """Its first task came back and waits for the place, its second waits for another's work."""
+
+    async def run() -> int:
+        places = anyio.Semaphore(1)
+        waiting, other = Place(places), Place(places)
+        await waiting.take()
+        took, lent = anyio.Event(), anyio.Event()
+
+        async def first() -> None:
+            async with waiting.lent():
+                await other.take()
+                took.set()
+
+        async def second() -> None:
+            await took.wait()
+            await anyio.wait_all_tasks_blocked()
+            async with waiting.lent():
+                other.leave()
+                with anyio.fail_after(30):
+                    await places.acquire()  # whoever works for it gets the place
+                lent.set()
+                places.release()
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(first)
+            tasks.start_soon(second)
+        assert lent.is_set()
+        waiting.leave()
+        return places.value
+
+    assert anyio.run(run) == 1

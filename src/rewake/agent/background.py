@@ -23,13 +23,20 @@ from rewake.state.world import BackgroundCommand
 
 @dataclass(slots=True)
 class BackgroundNews:
-    """The attendant that looks after a session's background commands."""
+    """The attendant that looks after a session's background commands, and its last look as a gate."""
 
     session: Session
     on_notice: Callable[[str], None]
 
     async def on_prompt(self, prompt: str | None) -> None:
         """Nothing: what there is to tell is told before the request."""
+
+    async def holds_back(self) -> None:
+        """Nothing; but what ended during the last answer is recorded, with what it changed.
+
+        Later nobody could tell what that was, and gates after this one ask whether anything changed.
+        """
+        await self.before_request()
 
     async def before_request(self) -> None:
         """Record the end of each command that has ended. Raises StorageError."""

@@ -39,6 +39,7 @@ from rewake.agent.ports import (
     Gate,
     Model,
     ModelRequest,
+    News,
     Reply,
     ToolSpec,
     Unfinished,
@@ -279,8 +280,8 @@ class Loop:
     async def _is_held_back(self) -> bool:
         """Whether a gate sends the model back to work; the model is told why.
 
-        Each gate does so at most `held_back_max` times in a run; what is then still missing is what
-        the run ends with.
+        Each gate does so at most `held_back_max` times in a run, news aside; what is then still
+        missing is what the run ends with.
         """
         self._unfinished = []
         for index, gate in enumerate(self.gates):
@@ -289,15 +290,20 @@ class Loop:
                 continue
             if isinstance(missing, Unfinished):
                 self._unfinished.append(missing.reason)
+            elif isinstance(missing, News):
+                return self._sends_back(missing.text)
             elif self._held_back[index] >= self.held_back_max:
                 self._unfinished.append(missing)
             else:
                 self._held_back[index] += 1
-                self._unfinished = []
-                self.session.user(missing, source="rewake")
-                self.observer.on_notice(missing)
-                return True
+                return self._sends_back(missing)
         return False
+
+    def _sends_back(self, why: str) -> bool:
+        self._unfinished = []
+        self.session.user(why, source="rewake")
+        self.observer.on_notice(why)
+        return True
 
     # --- asking the model ----------------------------------------------------------------
 

@@ -233,10 +233,17 @@ class Unfinished:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class News:
+    """What has come in while the model worked: it hears of it and goes on, however often that was so."""
+
+    text: str
+
+
 class Gate(Protocol):
     """Stands between the last answer and the end of a run."""
 
-    async def holds_back(self) -> str | Unfinished | None:
+    async def holds_back(self) -> str | News | Unfinished | None:
         """What is still to be done, told to the model, which then goes on; None lets it end.
 
         Asked once more after the model was sent back for the last time: what it says then is what

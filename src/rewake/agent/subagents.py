@@ -26,7 +26,7 @@ from anyio.abc import TaskGroup
 from rewake.agent.agent_types import DEFAULT_TYPE, TASK_TOOLS, AgentType, system_prompt
 from rewake.agent.execute import Executor
 from rewake.agent.loop import Limits, Loop, Reason, RunResult
-from rewake.agent.ports import Model, Tool, ToolContext, ToolOutput
+from rewake.agent.ports import Model, News, Tool, ToolContext, ToolOutput
 from rewake.agent.tracing import TracedModel
 from rewake.agent.turns import Place
 from rewake.agent.verdict import VerdictGate, verdict_in
@@ -35,12 +35,11 @@ from rewake.errors import RewakeError, StorageError
 from rewake.model.content import JsonObject, Text, Usage
 from rewake.model.events import AgentIntent, Outcome
 from rewake.session.core import AgentEnd, Agents, Session
-from rewake.state.world import AGENT_INTERRUPTED, OpenAgent, OpenCall
+from rewake.state.world import AGENT_INTERRUPTED, AGENT_SOURCE, OpenAgent, OpenCall
 
 DEPTH_MAX: Final = 2
 PARALLEL_MAX: Final = 4
 MAX_STEPS: Final = 50
-_SOURCE: Final = "agent"
 _ENDS: Final[Mapping[Reason, AgentEnd]] = {"done": "completed", "interrupted": "interrupted"}
 
 
@@ -448,8 +447,12 @@ class Subagents:
             found = self._sidechains.look(agent.agent_id)
             task = f" ({agent.task})" if agent.task else ""
             words = f"[rewake] The background agent {agent.agent_id}{task}: {agent.status}."
-            self.session.user(f"{words}\n\n{came_of(found)}", source=_SOURCE)
-            self._sidechains.report(self.session, agent.agent_id)
+            self.session.user(
+                f"{words}\n\n{came_of(found)}",
+                source=AGENT_SOURCE,
+                # On the same line, so that none is told of twice.
+                details={"agent_id": agent.agent_id},
+            )
 
     def _untold(self) -> list[OpenAgent]:
         return [
@@ -459,7 +462,7 @@ class Subagents:
             if agent.background and not agent.is_at_work and agent.agent_id not in self.workers
         ]
 
-    async def holds_back(self) -> str | None:
+    async def holds_back(self) -> News | None:
         """Wait for the agents in the background; what they found is told with the next request."""
         if not self.rules.waits:
             return None
@@ -470,7 +473,7 @@ class Subagents:
                     await worker.ended.wait()
         self._raise_trouble()
         if self._untold():
-            return (
+            return News(
                 "[rewake] Agents that worked in the background have ended; what they say follows."
             )
         return None

@@ -52,7 +52,10 @@ class Place:
     async def take(self) -> None:
         """Wait for a place."""
         await self._places.acquire()
-        self._is_taken = True
+        if self._is_taken or self._lent:  # another task of its agent took it, or waits for others
+            self._places.release()
+        else:
+            self._is_taken = True
 
     def leave(self) -> None:
         """Let another have it; harmless without one."""

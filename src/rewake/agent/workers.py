@@ -12,7 +12,7 @@ from rewake.agent.agent_types import AgentType
 from rewake.agent.loop import Loop
 from rewake.agent.ports import Prepared, Reply
 from rewake.model.events import Outcome
-from rewake.resume.sidechains import Sidechain, in_its_words, told
+from rewake.resume.sidechains import Sidechain, in_its_words, left_running, told
 
 ProgressStatus = Literal["waiting", "running", "completed", "failed", "cancelled", "interrupted"]
 
@@ -117,5 +117,6 @@ def came_of(found: Sidechain) -> str:
     steps = f"{found.steps} step{'s' * (found.steps != 1)}"
     return (
         f"The agent {found.agent_id} was cut short after {steps}. What it did is done. Task with "
-        f"resume set to {found.agent_id} lets it go on where it stopped.{in_its_words(found)}"
+        f"resume set to {found.agent_id} lets it go on where it stopped."
+        f"{left_running(found)}{in_its_words(found)}"
     )

@@ -117,6 +117,7 @@ def build_agent(
         boot_id=boot_id(),
         forbids=permissions.forbids,
     )
+    news = BackgroundNews(session, observer.on_notice)
     executor = Executor(
         session=session,
         tools=at_hand,
@@ -137,10 +138,10 @@ def build_agent(
             *attendants,
             *added.attendants,  # a prompt that a hook blocks recalls nothing
             *remembers.attendants,
-            BackgroundNews(session, observer.on_notice),
+            news,
         ),
         briefing=remembers.briefing.before_prompt,
-        gates=(*gates, *_gates(session, executor, settings), *added.gates),
+        gates=(*gates, news, *_gates(session, executor, settings), *added.gates),
         held_back_max=settings.verify_max or HELD_BACK_MAX,
         endings=added.endings,
     )
@@ -150,7 +151,9 @@ def build_agent(
         theirs = home or home_of(session)
         briefing = briefed(agent.session, agent.model, settings, cwd=cwd, home=theirs)
         agent.briefing = briefing.before_prompt
-        agent.attendants = (briefing, BackgroundNews(agent.session, observer.on_notice))
+        news = BackgroundNews(agent.session, observer.on_notice)
+        agent.attendants = (briefing, news)
+        agent.gates = (news,)
 
     if has_agents:
         rules = replace(

@@ -324,7 +324,7 @@ def _in_memory(at: Place, session_id: str, state: SessionState, options: Options
     shared = Shared(ids, run_id, blobs, session_id, options.sinks, redact)
     session.sidechains = Sidechains(at, paths, options, shared, directory)
     session.on_close(lambda: shutil.rmtree(directory, ignore_errors=True))
-    session.on_close(lambda: end_commands(session.state.world.commands.values(), directory))
+    session.on_close(lambda: end_commands(directory / "outputs"))
     session.record(SessionStart(project=_project(at)))
     session.record(options.run(at))
     return session

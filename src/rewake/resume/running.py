@@ -19,7 +19,7 @@ from typing import Final, Literal, assert_never
 from rewake.log.lock import boot_id
 from rewake.model.events import ShellIntent
 from rewake.resume import shell
-from rewake.state.world import BackgroundCommand, OpenCall
+from rewake.state.world import OpenCall
 
 OnRunning = Literal["leave", "wait", "stop"]
 _WRAPPER: Final = "shell_wrapper"
@@ -59,13 +59,15 @@ def _settle_one(directory: Path, this_boot: str, on_running: Literal["wait", "st
         assert_never(on_running)
 
 
-def end_commands(commands: Iterable[BackgroundCommand], session_directory: Path) -> None:
-    """End what runs in the background of a session that leaves nothing behind; what can't be ended goes on."""
-    for command in commands:
-        directory = session_directory / command.output_directory
+def end_commands(outputs: Path) -> None:
+    """End whatever a session that leaves nothing behind has running, its sub-agents' commands too.
+
+    `outputs` has a directory for each command. What can't be ended goes on.
+    """
+    this_boot = boot_id()
+    for directory in outputs.glob("*"):
         with contextlib.suppress(OSError):  # its directory is gone already
-            if command.state == "running" and shell.is_below(directory, session_directory):
-                stop(directory, boot_id())
+            stop(directory, this_boot)
 
 
 def stop(directory: Path, this_boot: str) -> bool:

@@ -11,6 +11,7 @@ The rules kept here:
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,6 +25,7 @@ from rewake.log.layout import checked_name
 from rewake.log.scan import Transcript
 from rewake.model.content import Usage, plain_text
 from rewake.model.events import AgentEvent, Event, ToolLifecycle
+from rewake.resume import shell
 from rewake.resume.load import BlobReader, Loaded, inflate, load
 from rewake.state.fold import SessionState
 from rewake.state.world import World
@@ -41,7 +43,7 @@ class Sidechain(msgspec.Struct, frozen=True):
     `absent`: it has no transcript; `idle`: it was not given this task yet; `done`: `answer` is its
     last word; `failed`: it ended by itself, `reason` says why; `open`: it was cut short;
     `unreadable`: `reason` says what is wrong. `steps` counts its model calls, those for earlier
-    tasks included.
+    tasks included. `running` names the commands that it left in the background, where that was asked.
     """
 
     agent_id: str
@@ -49,6 +51,7 @@ class Sidechain(msgspec.Struct, frozen=True):
     answer: str = ""
     reason: str = ""
     steps: int = 0
+    running: tuple[str, ...] = ()
 
 
 class Blobs:
@@ -78,7 +81,19 @@ def look(path: Path, agent_id: str, blobs: BlobReader, *, since: str = "") -> Si
             loaded = load(reader, blobs)
     except (OSError, RewakeError) as error:
         return Sidechain(agent_id, "unreadable", reason=str(error))
-    return found_in(loaded, agent_id, since=since)
+    running = tuple(_running(loaded.state.world, path.parents[1]))
+    return msgspec.structs.replace(found_in(loaded, agent_id, since=since), running=running)
+
+
+def _running(world: World, session_directory: Path) -> Iterator[str]:
+    """The commands that the agent left in the background and that still run."""
+    for command in world.commands.values():
+        directory = session_directory / command.output_directory
+        if command.state != "running" or not shell.is_below(directory, session_directory):
+            continue
+        with contextlib.suppress(OSError):  # its directory can't be read: nothing is known of it
+            if shell.state_of(directory).state == "running":
+                yield f"{command.short_id} ({command.command})"
 
 
 def found_in(loaded: Loaded, agent_id: str, *, since: str = "") -> Sidechain:
@@ -125,12 +140,22 @@ def last_words(state: SessionState) -> str:
 
 def told(found: Sidechain) -> str:
     """What the model is told of an agent that has ended; it learns the id for a further question."""
-    foot = f"[rewake] Agent {found.agent_id}: {found.steps} steps in all."
+    foot = f"[rewake] Agent {found.agent_id}: {found.steps} steps in all.{left_running(found)}"
     if found.state == "done":
         return f"{found.answer or '(it gave no answer)'}\n\n{foot}"
     return (
         f"The agent did not finish: {found.reason.rstrip('.')}.{in_its_words(found)}\n\n{foot} Task "
         "with resume goes on with it."
+    )
+
+
+def left_running(found: Sidechain) -> str:
+    """What it left in the background, to be put at the end of a sentence about it."""
+    if not found.running:
+        return ""
+    return (
+        f" Commands of its own still run in the background: {', '.join(found.running)}. Only that "
+        "agent can read or end them: Task with resume."
     )
 
 

@@ -43,7 +43,9 @@ _CHECKS_MAX: Final = 10
 AGENT_ENDS: Final = frozenset({"completed", "failed", "cancelled"})
 """What ends an agent; any other status says that it is at work or may go on."""
 AGENT_REPORTED: Final = "reported"
-"""The model was told how a background agent ended."""
+"""The model was told how a background agent ended, in the answer to a call."""
+AGENT_SOURCE: Final = "agent"
+"""The source of a message that tells the model how the agent which its `details` name has ended."""
 AGENT_INTERRUPTED: Final = "interrupted"
 
 
@@ -229,6 +231,13 @@ class World(msgspec.Struct):
                 self.first_prompt_head = self.last_prompt_head
         elif message.role == "assistant":
             self._usage(message.usage)
+        elif message.source == AGENT_SOURCE and message.details is not None:
+            self._told_of_agent(message.details.get("agent_id"))
+
+    def _told_of_agent(self, agent_id: object) -> None:
+        agent = self.open_agents.get(agent_id) if isinstance(agent_id, str) else None
+        if agent is not None and not agent.is_at_work:
+            del self.open_agents[agent.agent_id]
 
     def _checkpoint(self, payload: Checkpoint | Rewind) -> None:
         """What summaries cost; a resume looks only at what was written after a checkpoint."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import anyio
 import anyio.to_thread
 import msgspec
 
@@ -145,6 +146,11 @@ class BashTool:
             return ToolOutput((Text(message),), is_error=True)
         try:
             is_free = await anyio.to_thread.run_sync(_wait, report, abandon_on_cancel=True)
+        except anyio.get_cancelled_exc_class():
+            # In a thread: where several commands are ended at once, their times don't add up.
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(_stop, process)
+            raise
         except BaseException:
             _stop(process)
             raise
@@ -276,7 +282,7 @@ def _shell() -> str:
 def _stop(process: subprocess.Popen[bytes]) -> None:
     """Have the wrapper end the command and everything it started, and wait for that.
 
-    Blocks, because whoever cancels must not go on while the command still changes files.
+    Blocks: whoever cancels must not go on while the command still changes files.
     """
     process.terminate()
     try:
