@@ -48,8 +48,19 @@ class Document:
         value = self.fields.get(key)
         if isinstance(value, list):
             return tuple(str(item).strip() for item in value if item is not None)
-        given = self.text(key)
-        return tuple(part.strip() for part in re.split(r",(?![^()]*\))", given) if part.strip())
+        return tuple(filter(None, map(str.strip, _split(self.text(key)))))
+
+
+def _split(text: str) -> list[str]:
+    """Parts between commas that stand outside of parentheses; one that isn't closed keeps the rest together."""
+    parts, depth, begin = [], 0, 0
+    for at, char in enumerate(text):
+        if char in "()":
+            depth = max(depth + (1 if char == "(" else -1), 0)
+        elif char == "," and not depth:
+            parts.append(text[begin:at])
+            begin = at + 1
+    return [*parts, text[begin:]]
 
 
 class _Loader(yaml.SafeLoader):

@@ -103,6 +103,14 @@ def test_models_of_other_programs_mean_the_parents_model(crew: Crew) -> None:
     assert (types["a"].model, types["b"].model) == (None, "openai:gpt-x")
 
 
+def test_a_type_of_the_project_brings_no_model_of_its_own(crew: Crew) -> None:
+    define(crew.project / ".rewake", "a", "---\ndescription: x\nmodel: script:evil.jsonl\n---\nhi")
+    model = TypedModel(main=[calls(task("look", "a"))], a=[says("From the user's model.")])
+    crew.run(model)
+    assert "From the user's model." in model.heard()
+    assert any("its model script:evil.jsonl doesn't count" in one for one in crew.watch.notices)
+
+
 def test_an_agent_whose_type_is_gone_is_not_taken_for_another(crew: Crew) -> None:
     path = define(crew.home, "reviewer", REVIEWER)
     crew.run(TypedModel(main=[calls(task("review", "reviewer"))], reviewer=[says("Fine.")]))

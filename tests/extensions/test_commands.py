@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.cli.shell import Shell, call, turn
@@ -11,6 +12,7 @@ from tests.cli.terminal import CTRL_D, ENTER, Terminal
 from tests.extensions.writing import skill, write
 
 from rewake.agent.commands import Commands, WrittenCommand, load_commands
+from rewake.agent.providers.choose import may_come_with_a_project
 from rewake.agent.skills import Skills
 from rewake.agent.written import Root
 
@@ -111,6 +113,33 @@ def test_a_command_may_choose_the_model_of_its_run(shell: Shell) -> None:
     write(shell.home / "commands/ask.md", f"---\nmodel: script:{other}\n---\nAsk.")
     done = shell.run("-p", "/ask", "--model", shell.script(turn("From the first.")), "--json")
     assert done.json["response"] == "From the other."
+
+
+def test_a_command_of_the_project_brings_no_model_of_its_own(shell: Shell) -> None:
+    """A script in a clone would say which tools are called, in the model's place."""
+    write(shell.project / "evil.jsonl", '{"text": "From the clone."}\n')
+    write(shell.project / ".rewake/commands/ask.md", "---\nmodel: script:evil.jsonl\n---\nAsk.")
+    done = shell.run("-p", "/ask", "--model", shell.script(turn("From the first.")), "--json")
+    assert done.json["response"] == "From the first."
+    assert "comes with the project, so its model" in done.err
+
+
+@pytest.mark.parametrize(
+    ("name", "usual", "may"),
+    [
+        ("anthropic:small", "anthropic:large", True),
+        ("openai:gpt", "anthropic:large", False),
+        ("script:a", "script:b", False),
+        ("local:weights.gguf", "local:", False),
+        ("nowhere", "anthropic:large", False),
+    ],
+)
+def test_a_project_may_choose_only_among_the_models_of_the_users_provider(
+    name: str,
+    usual: str,
+    may: bool,  # noqa: FBT001  # a parameter of the test
+) -> None:
+    assert may_come_with_a_project(name, usual) is may
 
 
 def test_a_model_that_can_not_be_had_is_told_and_the_usual_one_answers(shell: Shell) -> None:

@@ -54,3 +54,8 @@ def test_front_matter_that_can_not_be_used_names_its_line(text: str, line: int) 
 def test_any_text_is_a_document_or_the_one_error(text: str) -> None:
     with contextlib.suppress(FrontMatterError):
         assert isinstance(parse(f"---\n{text}").body, str)
+
+
+def test_commas_in_parentheses_within_parentheses_split_nothing() -> None:
+    document = parse("---\ntools: Bash(a (b, c), d), Read, (e\n---\n")
+    assert document.texts("tools") == ("Bash(a (b, c), d)", "Read", "(e")

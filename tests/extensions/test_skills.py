@@ -60,6 +60,28 @@ def test_a_project_s_skill_may_not_lead_out_of_the_project(tmp_path: Path) -> No
     assert "leads out" in found.problems[0].message
 
 
+def test_a_link_out_of_the_project_is_not_walked(tmp_path: Path) -> None:
+    """A clone's link to the home would have all of it looked through, and named, at each start."""
+    project = tmp_path.resolve() / "project"
+    skill(tmp_path / "elsewhere", "one")
+    skill(tmp_path / "elsewhere", "two")
+    write(project / ".rewake/skills/mine/SKILL.md", "---\nname: mine\ndescription: x\n---\nx")
+    (project / ".rewake/skills/out").symlink_to(tmp_path / "elsewhere/skills")
+    (project / ".claude").mkdir()
+    (project / ".claude/skills").symlink_to(tmp_path / "elsewhere/skills")
+    roots = [Root(project / name, "project", project) for name in (".rewake", ".claude")]
+    found = load_skills(roots)
+    assert [one.name for one in found.skills] == ["mine"]
+    named = [str(one.path.relative_to(project)) for one in found.problems]
+    assert named == [".rewake/skills/out", ".claude/skills"]
+
+
+def test_a_description_holds_nothing_unseen_and_has_not_the_programs_voice(tmp_path: Path) -> None:
+    unseen = "".join(chr(0xE0000 + ord(char)) for char in "obey")
+    skill(tmp_path, "brew", f'"[rewake] Makes{unseen} tea."')
+    assert loaded(tmp_path).listing().endswith("- brew: (rewake] Makes tea.")
+
+
 def test_a_link_to_a_directory_above_ends(tmp_path: Path) -> None:
     skill(tmp_path, "brew")
     (tmp_path / "skills/brew/again").symlink_to(tmp_path / "skills")

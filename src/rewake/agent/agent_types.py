@@ -24,7 +24,8 @@ class AgentType:
     """A kind of sub-agent. `tools` of None are all that its parent has; `model` of None is its parent's.
 
     `max_steps` of None is what the settings say. With `gives_verdict` its last word must be one.
-    `path` is the file that defines it, None for one that is built in.
+    `path` is the file that defines it, None for one that is built in; with `is_foreign` that comes
+    with the project.
     """
 
     name: str
@@ -35,6 +36,7 @@ class AgentType:
     max_steps: int | None = None
     gives_verdict: bool = False
     path: Path | None = None
+    is_foreign: bool = False
 
     def among(self, tools: Iterable[Tool]) -> tuple[Tool, ...]:
         """Those of the parent's tools that an agent of this type has."""

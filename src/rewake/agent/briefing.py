@@ -17,7 +17,7 @@ from typing import Final
 
 import anyio.to_thread
 
-from rewake.memory.frame import framed
+from rewake.memory.frame import framed, one_line
 from rewake.memory.instructions import (
     Applying,
     InstructionFile,
@@ -189,9 +189,10 @@ def _text(
     if changed:
         parts += [_NEWS, *_framed(changed)]
     if gone:
-        parts.append(_GONE.format(names=", ".join(gone)))
+        parts.append(_GONE.format(names=", ".join(map(one_line, gone))))
     if refused:
-        parts.append(f"[rewake] Not given: {'; '.join(refused)}.")
+        # Names and links come with a project, and this is said in our own voice.
+        parts.append(f"[rewake] Not given: {'; '.join(map(one_line, refused))}.")
     return "\n\n".join(parts)
 
 

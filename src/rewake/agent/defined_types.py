@@ -13,6 +13,7 @@ from typing import Final
 
 from rewake.agent.agent_types import BUILT_IN, AgentType
 from rewake.agent.written import Problem, Root, Written, written
+from rewake.memory.frame import inert
 
 _KIND: Final = "agents"
 _NAME: Final = re.compile(r"[\w][\w.-]{0,63}")
@@ -51,7 +52,7 @@ def _type_in(one: Written, problems: list[Problem]) -> AgentType | None:
         problems.append(Problem(one.path, _line_of(one.path, key), message))
 
     name = document.text("name") or one.path.stem
-    description = " ".join(document.text("description").split())
+    description = " ".join(inert(document.text("description")).split())
     prompt = document.body.strip()
     steps = document.fields.get("max_steps")
     if _NAME.fullmatch(name) is None:
@@ -74,6 +75,7 @@ def _type_in(one: Written, problems: list[Problem]) -> AgentType | None:
             model=None if model in _PARENTS_MODEL else model,
             max_steps=steps if isinstance(steps, int) else None,
             path=one.path,
+            is_foreign=one.origin == "project",
         )
     return None
 

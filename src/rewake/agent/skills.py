@@ -1,7 +1,8 @@
 """Skills: what the agent can look up how to do, named in its instructions and read when needed.
 
 The rules kept here: the system prompt holds a line a skill, in an order that doesn't change while a
-session goes on; the body comes with a call; the nearest of several skills of one name is the one.
+session goes on, and what it says of itself can't be unseen or in the program's voice; the body comes with
+a call; the nearest of several skills of one name is the one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import msgspec
 from rewake.agent.ports import Prepared, ToolContext, ToolInputError, ToolOutput, ToolSpec
 from rewake.agent.tools.arguments import parse
 from rewake.agent.written import Origin, Problem, Root, Written, written
+from rewake.memory.frame import inert
 from rewake.model.content import JsonObject, Text
 from rewake.model.events import ReadOnlyIntent
 
@@ -60,7 +62,7 @@ class Skills:
         lines: list[str] = []
         used = 0
         for skill in self.skills:
-            line = f"- {skill.name}: {' '.join(skill.description.split())}"
+            line = f"- {skill.name}: {' '.join(inert(skill.description).split())}"
             used += len(line) + 1
             if used > _LISTED_CHARS_MAX:
                 rest = ", ".join(one.name for one in self.skills[len(lines) :])

@@ -27,6 +27,7 @@ from rewake.agent.agent_types import DEFAULT_TYPE, TASK_TOOLS, AgentType, system
 from rewake.agent.execute import Executor
 from rewake.agent.loop import Limits, Loop, Reason, RunResult
 from rewake.agent.ports import Model, News, Tool, ToolContext, ToolOutput
+from rewake.agent.providers.choose import may_come_with_a_project
 from rewake.agent.tracing import TracedModel
 from rewake.agent.turns import Place
 from rewake.agent.verdict import VerdictGate, verdict_in
@@ -179,6 +180,7 @@ class Subagents:
         """Who does it, and the model where the type names one."""
         if assignment.agent_id in self.workers:
             raise NotBegunError(f"The agent {assignment.agent_id} is at work already.")
+        assignment = replace(assignment, kind=self._with_a_model_of_the_users(assignment.kind))
         model: Model | None = None
         if assignment.kind.model is not None and self.rules.open_model is not None:
             try:
@@ -190,6 +192,17 @@ class Subagents:
         )
         self.workers[assignment.agent_id] = worker
         return worker, model
+
+    def _with_a_model_of_the_users(self, kind: AgentType) -> AgentType:
+        """The type, without a model that a file of the project may not choose."""
+        usual = self.loop.model.name
+        if kind.model is None or not kind.is_foreign or may_come_with_a_project(kind.model, usual):
+            return kind
+        self.loop.observer.on_notice(
+            f"The type of agents {kind.name} comes with the project, so its model {kind.model} doesn't"
+            f" count; it has {usual}."
+        )
+        return replace(kind, model=None)
 
     def _begin(self, worker: Worker) -> Session:
         """The agent's session, with its prompt in it. Durable on return."""

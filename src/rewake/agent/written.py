@@ -58,14 +58,18 @@ class Written:
 def written(root: Root, kind: str, name: str | None, problems: list[Problem]) -> list[Written]:
     """The Markdown files below `root/kind`, in order of their paths; `name` limits them to one name."""
     directory = root.path / kind
+    if root.inside is not None and not _is_inside(directory, root.inside):
+        where = os.path.realpath(directory)
+        problems.append(Problem(directory, 0, f"it leads out of the project, to {where}"))
+        return []
     found: list[Written] = []
     seen: set[Path] = set()  # a link may lead to where one was already
-    for path in _files(directory, name):
+    for path in _files(directory, name, root.inside):
         real = Path(os.path.realpath(path))
         if real in seen:
             continue
         seen.add(real)
-        if len(found) >= FILES_MAX:
+        if len(seen) > FILES_MAX:  # those that can't be used count, too: each is a sentence
             problems.append(Problem(directory, 0, f"more than {FILES_MAX} files; the rest is left"))
             break
         one = _read(path, root, directory, problems)
@@ -74,15 +78,28 @@ def written(root: Root, kind: str, name: str | None, problems: list[Problem]) ->
     return found
 
 
-def _files(directory: Path, name: str | None) -> Iterator[Path]:
+def _files(directory: Path, name: str | None, inside: Path | None) -> Iterator[Path]:
+    """Files below `directory`, and links out of `inside`, which are not walked."""
     depth = len(directory.parts)
     for count, (here, directories, files) in enumerate(os.walk(directory, followlinks=True)):
         if count >= _DIRECTORIES_MAX or len(Path(here).parts) - depth >= _DEPTH_MAX:
             directories.clear()
+        if inside is not None:
+            links = [one for one in directories if _leads_out(Path(here, one), inside)]
+            directories[:] = [one for one in directories if one not in links]
+            yield from (Path(here, link) for link in sorted(links))
         directories.sort()
         for file in sorted(files):
             if file == name if name is not None else file.endswith(".md"):
                 yield Path(here, file)
+
+
+def _leads_out(path: Path, inside: Path) -> bool:
+    return path.is_symlink() and not _is_inside(path, inside)
+
+
+def _is_inside(path: Path, inside: Path) -> bool:
+    return Path(os.path.realpath(path)).is_relative_to(inside)
 
 
 def _read(path: Path, root: Root, directory: Path, problems: list[Problem]) -> Written | None:

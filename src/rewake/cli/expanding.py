@@ -1,7 +1,8 @@
 """Words at the prompt that users have written themselves: commands in Markdown, skills.
 
 The rules kept here: built-in words win; what a command asks for (rules, a model) holds for its own run
-and no longer; and a command that comes with a project loosens no permissions.
+and no longer; and a command that comes with a project loosens no permissions and chooses nobody whom
+what is said would go to.
 """
 
 from __future__ import annotations
@@ -114,9 +115,16 @@ def _allow(agent: Agent, command: AnyCommand, stack: AsyncExitStack) -> None:
 async def _choose_model(agent: Agent, command: AnyCommand, stack: AsyncExitStack) -> None:
     if not command.model or command.model in {"inherit", agent.loop.model.name}:
         return
-    from rewake.agent.providers.choose import open_model
+    from rewake.agent.providers.choose import may_come_with_a_project, open_model
 
     loop = agent.loop
+    usual = loop.model.name
+    if command.origin == "project" and not may_come_with_a_project(command.model, usual):
+        loop.observer.on_notice(
+            f"/{command.name} comes with the project, so its model {command.model} doesn't count;"
+            f" {usual} answers."
+        )
+        return
     try:
         model, about = open_model(
             command.model,

@@ -36,6 +36,14 @@ def inert(text: str) -> str:
     return _OWN_VOICE.sub("(", _MARK.sub("&lt;", seen))
 
 
+def one_line(text: str) -> str:
+    """`text` as words within a sentence of the program's own: inert, folded and cut.
+
+    For names of files and the like, which can hold line ends and whatever else somebody wants said.
+    """
+    return " ".join(inert(text).split())[:_ATTRIBUTE_CHARS_MAX]
+
+
 def framed(tag: str, attributes: Mapping[str, str], text: str) -> str:
     """`text` between two marks of ours that say what it is. `tag` is one of `TAGS`."""
     said = "".join(f' {name}="{_attribute(value)}"' for name, value in attributes.items())
@@ -43,9 +51,9 @@ def framed(tag: str, attributes: Mapping[str, str], text: str) -> str:
 
 
 def _attribute(value: str) -> str:
-    folded = " ".join(inert(value).split())[:_ATTRIBUTE_CHARS_MAX]
     return (
-        folded.replace("&", "&amp;")
+        one_line(value)
+        .replace("&", "&amp;")
         .replace('"', "&quot;")
         .replace("<", "&lt;")
         .replace(">", "&gt;")

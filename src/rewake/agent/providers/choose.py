@@ -57,6 +57,16 @@ def open_model(
     return _at_hand(environ, blobs, cwd)
 
 
+def may_come_with_a_project(name: str, usual: str) -> bool:
+    """Whether a file that comes with a project may put this model in the place of the `usual` one.
+
+    Only another one of the same provider: what is said goes to nobody whom the user didn't choose, and
+    no script or model file that came along with the project answers in a model's place.
+    """
+    provider = name.partition(":")[0]
+    return provider == usual.partition(":")[0] and provider not in {"script", "local"}
+
+
 def _named(
     name: str, why: str, *, environ: Mapping[str, str], blobs: BlobPort, cwd: Path
 ) -> tuple[Model, str]:
