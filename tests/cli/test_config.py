@@ -186,6 +186,42 @@ def test_the_editor_changes_a_copy_which_is_checked_before_it_counts(
     assert (shell.home / "settings.json.rejected").read_text() == '{"model": 5}'
 
 
+def test_what_was_typed_is_kept_where_the_file_can_not_be_written(shell: Shell) -> None:
+    file = put(shell.project / ".rewake/settings.json", "{}")
+    file.chmod(0o400)
+    typed = editor(shell, 'printf \'{"model": "typed"}\' > "$1"')
+    done = shell.run("config", "edit", "--project", env=typed)
+    assert done.code == 5
+    assert (shell.home / "settings.json.rejected").read_text() == '{"model": "typed"}'
+
+
+def test_what_was_typed_stays_where_it_is_if_the_home_can_not_take_it(
+    shell: Shell, user: Path
+) -> None:
+    (shell.home / "settings.json.rejected").mkdir(parents=True)
+    (shell.root / "tmp").mkdir()
+    bad = editor(shell, 'printf \'{"model": 5}\' > "$1"') | {"TMPDIR": str(shell.root / "tmp")}
+    done = shell.run("config", "edit", env=bad)
+    assert done.code == 9
+    (kept,) = (shell.root / "tmp").glob("rewake-*/settings.json")
+    assert kept.read_text() == '{"model": 5}'
+    assert str(kept) in done.err
+
+
+def test_an_editor_that_typed_nothing_leaves_nothing(shell: Shell, user: Path) -> None:
+    done = shell.run("config", "edit", env=editor(shell, "exit 1"))
+    assert done.code == 2
+    assert "typed" not in done.err
+    assert not (shell.home / "settings.json.rejected").exists()
+
+
+def test_an_empty_toml_file_is_edited_as_it_is(shell: Shell, user: Path) -> None:
+    toml = put(user.with_suffix(".toml"), "")
+    done = shell.run("config", "edit", env=editor(shell, 'echo "max_steps = 3" >> "$1"'))
+    assert done.code == 0
+    assert toml.read_text() == "max_steps = 3\n"
+
+
 def test_a_broken_file_can_be_mended_in_the_editor(shell: Shell, user: Path) -> None:
     put(user, '{"model": ')
     done = shell.run("config", "edit", env=editor(shell, 'printf \'"a"}\' >> "$1"'))

@@ -452,3 +452,34 @@ def test_bytes_that_are_no_text_end_a_run_before_it_begins(shell: Shell) -> None
     done = shell.run("-p", "x", "--model", shell.script(turn("Done.")))
     assert done.code == 9
     assert "settings.json:1:1: a byte that isn't UTF-8" in done.err
+
+
+def test_a_rule_of_a_kind_that_only_a_newer_version_has_means_that_everything_is_asked(
+    files: Files,
+) -> None:
+    files.user(
+        '{"settings_version": 99, "permissions": {"allow": ["Bash"], "forbid": ["Bash(rm:*)"]}}'
+    )
+    loaded = files.loaded()
+    assert loaded.is_guarded
+    assert loaded.settings.permissions.allow == ()
+
+
+def test_a_kind_of_rule_that_is_not_known_is_told_at_each_start(files: Files) -> None:
+    """Other agents have `ask`; who relies on it must hear that it does nothing here."""
+    file = files.user('{"permissions": {\n"ask": ["Bash(git push:*)"], "denny": []}}')
+    told = list(files.loaded().notices())
+    assert [one.partition(" is no key")[0] for one in told] == [
+        f"{file}:2: permissions.ask",
+        f"{file}:2: permissions.denny",
+    ]
+
+
+@pytest.mark.parametrize("key", ["memory.recall_notes_max", "agents.depth_max"])
+def test_a_number_below_zero_is_an_error_and_zero_is_none(files: Files, key: str) -> None:
+    group, name = key.split(".")
+    files.user(json.dumps({group: {name: -1}}))
+    with pytest.raises(SettingsError, match="expected 0 or a number above it, found -1"):
+        files.loaded()
+    files.user(json.dumps({group: {name: 0}}))
+    assert getattr(getattr(files.loaded().settings, group), name) == 0

@@ -59,6 +59,33 @@ def test_what_widens_does_not_count_until_it_is_trusted_and_what_forbids_always_
     assert trusted.settings.permissions.allow == ("Bash(make:*)",)
 
 
+def test_what_the_user_switched_off_or_bounded_a_clone_can_not_change(files: Files) -> None:
+    """Notes go into prompts, a trace holds what was said, and each compaction is a paid request."""
+    files.user('{"memory": {"enabled": false, "recall": false}, "trace": {"enabled": false}}')
+    wide = {
+        "memory": {"enabled": True, "recall": True, "recall_time_ms_max": 10**9},
+        "trace": {"enabled": True, "file_bytes_max": 10**15, "files_max": 10**6},
+        "compact_at_tokens": 1,
+        "verify_max": 10**6,
+        "mcp_wait_s": 10**6,
+    }
+    files.team(json.dumps(wide))
+    settings = files.loaded().settings
+    assert (settings.memory.enabled, settings.memory.recall) == (False, False)
+    assert settings.memory.recall_time_ms_max is None
+    assert (settings.trace.enabled, settings.trace.file_bytes_max) == (False, None)
+    assert settings.trace.files_max is None
+    assert (settings.compact_at_tokens, settings.verify_max) == (None, None)
+    assert settings.mcp_wait_s is None
+
+
+def test_a_project_may_switch_memory_and_trace_off(files: Files) -> None:
+    files.team('{"memory": {"enabled": false}, "trace": {"enabled": false}}')
+    loaded = files.loaded()
+    assert (loaded.settings.memory.enabled, loaded.settings.trace.enabled) == (False, False)
+    assert loaded.untrusted == ()
+
+
 def test_another_content_is_another_question_and_the_old_one_stays_answered(files: Files) -> None:
     files.team('{"verify": "make"}')
     answer(files.at, files.loaded(), trusted=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,12 +23,12 @@ from rewake.cli.settled import ask_yes_or_no, show_untrusted
 from rewake.cli.terminal import clean, note, one_line, say, style_for
 from rewake.compose.place import Place
 from rewake.compose.settings import answer, edit_settings, places_of
-from rewake.errors import ExitCode, SettingsError, UsageError
+from rewake.errors import ExitCode, RewakeError, SettingsError, StorageError, UsageError
 from rewake.settings.check import lookup, shown
 from rewake.settings.examine import Finding, examine, of_error, trust_findings
 from rewake.settings.keys import KEYS
 from rewake.settings.load import FileSource, Loaded, load
-from rewake.settings.source import Source, text_in
+from rewake.settings.source import Source, is_toml, text_in
 from rewake.settings.write import migrate_file
 
 if TYPE_CHECKING:
@@ -181,19 +182,26 @@ def edit(at: Place, name: FileSource) -> int:
         raise UsageError(
             "There is no editor to open.", remedy="Set EDITOR, or use `rewake config set`."
         )
-    with tempfile.TemporaryDirectory(prefix="rewake-") as directory:
+    directory = Path(tempfile.mkdtemp(prefix="rewake-"))
+    given = ""
 
-        def edited(file: Path, text: str) -> str:
-            copy = Path(directory) / file.name
-            copy.write_text(text or "{\n}\n", "utf-8")
-            _open(copy)
-            return text_in(copy)
+    def edited(file: Path, text: str) -> str:
+        nonlocal given
+        given = text or ("" if is_toml(file) else "{\n}\n")
+        copy = directory / file.name
+        copy.write_text(given, "utf-8")
+        _open(copy)
+        return text_in(copy)
 
-        try:
-            written = edit_settings(at, name, edited, _goes_on)
-        except SettingsError:
-            _rescue(Path(directory), at)
-            raise
+    is_needed = False
+    try:
+        written = edit_settings(at, name, edited, _goes_on)
+    except RewakeError:
+        is_needed = not _rescued(directory, given, at)
+        raise
+    finally:
+        if not is_needed:
+            shutil.rmtree(directory)
     say(f"{clean(str(written.file))} {'is changed' if written.is_changed else 'stays as it is'}.")
     return 0
 
@@ -206,13 +214,21 @@ def _goes_on(error: SettingsError) -> bool:
     return ask_yes_or_no("Go back to the editor? [y]es, [n]o: ", remedy="Correct the file.")
 
 
-def _rescue(directory: Path, at: Place) -> None:
-    """Keep what was typed: it can't be used, and it isn't lost."""
+def _rescued(directory: Path, given: str, at: Place) -> bool:
+    """Keep what was typed, which can't be used and isn't lost; False if it must stay where it is."""
     for copy in directory.iterdir():
+        typed = copy.read_bytes()
+        if typed == given.encode():
+            continue
         kept = at.home / f"{copy.name}.rejected"
-        at.disk.make_directory(at.home)
-        at.disk.write_atomic(kept, copy.read_bytes())
+        try:
+            at.disk.make_directory(at.home)
+            at.disk.write_atomic(kept, typed)
+        except (OSError, StorageError):  # the disk is full, which may be why we are here
+            note(f"What you typed is in {copy}.")
+            return False
         note(f"What you typed is in {kept}.")
+    return True
 
 
 def _editor() -> list[str]:

@@ -84,8 +84,12 @@ def _settings_type() -> Any:
 def _too_small(data: Mapping[str, Any]) -> Iterator[Problem]:
     for key in KEYS.values():
         value = lookup(data, key.path)
-        if key.above_zero and value is not None and not value > 0:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            continue
+        if key.above_zero and not value > 0:
             yield Problem(key.path, "a number above 0", shown(value))
+        elif value < 0:
+            yield Problem(key.path, "0 or a number above it", shown(value))
 
 
 def _version_problems(data: Mapping[str, Any]) -> Iterator[Problem]:

@@ -58,7 +58,6 @@ def _describe(definitions: dict[str, Any], key: Key) -> None:
     trust = " Counts from a project's file only once you trust it." if key.needs_trust else ""
     how = "" if key.merge == "nearest" else f" ({MERGE_WORDS[key.merge]})"
     member["description"] = f"{key.meaning}{how} Default: {key.default}.{trust}".replace("`", "")
-    if key.above_zero:
-        for kind in member.get("anyOf", [member]):
-            if kind.get("type") in {"integer", "number"}:
-                kind["exclusiveMinimum"] = 0
+    for kind in member.get("anyOf", [member]):
+        if kind.get("type") in {"integer", "number"}:
+            kind["exclusiveMinimum" if key.above_zero else "minimum"] = 0

@@ -24,13 +24,13 @@ class Key:
     """One key, by its dotted `name`; `path` is the way to its value.
 
     `needs_trust`: in a file that comes with a project, it counts only once the user trusts that
-    project; values in `narrows` only forbid and count always. `above_zero`: a number that must be more
-    than 0. `default` is for people.
+    project; values in `narrows` only forbid, or spare something, and count always. `above_zero`: a number
+    that must be more than 0 (any other may be 0). `default` is for people.
     """
 
     name: str
     meaning: str
-    default: str = "not set"
+    default: str
     merge: Merge = "nearest"
     needs_trust: bool = False
     above_zero: bool = False
@@ -95,14 +95,22 @@ _KEYS: Final = (
         "compact_at_tokens",
         "The size of a request from which older messages are summed up.",
         "from the model's context",
+        needs_trust=True,
         above_zero=True,
     ),
     Key(
         "verify",
         "A command that must succeed before a run counts as done.",
+        "none",
         needs_trust=True,
     ),
-    Key("verify_max", "How often it is asked at most.", above_zero=True),
+    Key(
+        "verify_max",
+        "How often the agent is sent back at most.",
+        "3",
+        needs_trust=True,
+        above_zero=True,
+    ),
     Key(
         "hooks",
         "Commands that run at events, by the event's name.",
@@ -115,25 +123,50 @@ _KEYS: Final = (
         "mcp_wait_s",
         "How many seconds the first request waits at most for MCP servers that are starting.",
         "5",
+        needs_trust=True,
         above_zero=True,
     ),
-    Key("agents.depth_max", "How deep sub-agents nest.", needs_trust=True, above_zero=True),
+    Key(
+        "agents.depth_max",
+        "How deep sub-agents nest; with 0 there are none.",
+        "2",
+        needs_trust=True,
+    ),
     Key(
         "agents.parallel_max",
         "How many sub-agents work at once.",
+        "4",
         needs_trust=True,
         above_zero=True,
     ),
     Key(
         "agents.max_steps",
         "How many model calls a sub-agent may make.",
+        "50",
         needs_trust=True,
         above_zero=True,
     ),
-    Key("memory.enabled", "Whether there are memory directories."),
-    Key("memory.recall", "Whether notes come back by themselves."),
-    Key("memory.recall_notes_max", "How many notes come back at once."),
-    Key("memory.recall_time_ms_max", "How many milliseconds looking for them may take."),
+    Key(
+        "memory.enabled",
+        "Whether there are memory directories.",
+        "yes",
+        needs_trust=True,
+        narrows=(False,),
+    ),
+    Key(
+        "memory.recall",
+        "Whether notes come back by themselves.",
+        "yes",
+        needs_trust=True,
+        narrows=(False,),
+    ),
+    Key("memory.recall_notes_max", "How many notes come back at once.", "5", needs_trust=True),
+    Key(
+        "memory.recall_time_ms_max",
+        "How many milliseconds looking for them may take.",
+        "500, with `small_model` 2500",
+        needs_trust=True,
+    ),
     Key(
         "instructions.import_directories",
         "Directories outside the project that instruction files may import from.",
@@ -148,10 +181,34 @@ _KEYS: Final = (
         needs_trust=True,
         narrows=(True,),
     ),
-    Key("trace.enabled", "Whether a debug log is written beside the transcript."),
-    Key("trace.file_bytes_max", "How large it may grow.", above_zero=True),
-    Key("trace.files_max", "How many old ones are kept."),
-    Key("trace.content", "Whether it holds what was said.", needs_trust=True, narrows=(False,)),
+    Key(
+        "trace.enabled",
+        "Whether a debug log is written beside the transcript.",
+        "yes",
+        needs_trust=True,
+        narrows=(False,),
+    ),
+    Key(
+        "trace.file_bytes_max",
+        "How large one of its files may grow.",
+        "16 MiB",
+        needs_trust=True,
+        above_zero=True,
+    ),
+    Key(
+        "trace.files_max",
+        "How many of its files are kept.",
+        "4",
+        needs_trust=True,
+        above_zero=True,
+    ),
+    Key(
+        "trace.content",
+        "Whether it holds what was said.",
+        "yes",
+        needs_trust=True,
+        narrows=(False,),
+    ),
     Key(
         "telemetry.enabled",
         "Whether spans and metrics are sent over OTLP.",
@@ -186,7 +243,7 @@ _KEYS: Final = (
         needs_trust=True,
         above_zero=True,
     ),
-    Key("theme", "The colours of the terminal."),
+    Key("theme", "The colours of the terminal: `ansi`, `dark`, `light` or `none`.", "`ansi`"),
 )
 KEYS: Final[dict[str, Key]] = {key.name: key for key in _KEYS}
 

@@ -28,6 +28,7 @@ from rewake.settings.mcp_json import read_mcp_json
 from rewake.settings.migrations import CURRENT
 from rewake.settings.schema import Settings
 from rewake.settings.source import RISING, Source, SourceName, given, parsed, read_source
+from rewake.settings.spots import dotted
 from rewake.settings.trust import content_hash, narrows, read_answers, widening
 
 FileSource = Literal["user", "project", "local"]
@@ -137,6 +138,11 @@ class Loaded:
             )
         for source in self.sources:
             yield from source.told
+            for path in source.unknown_rules():
+                yield (
+                    f"{source.where(path)}: {dotted(path)} is no key that this version knows, so it allows"
+                    " and forbids nothing."
+                )
             if source.version > CURRENT:
                 ignored = ", ".join(source.left_out)
                 yield (
@@ -302,6 +308,6 @@ def _guard(merged: dict[str, Any]) -> None:
         permissions.pop(name, None)
     if permissions.get("mode") != "plan":
         permissions["mode"] = "default"
-    merged.pop("mcp_servers", None)
-    merged.pop("telemetry", None)
+    for name in ("mcp_servers", "telemetry", "instructions"):
+        merged.pop(name, None)
     merged["redact_transcript"] = True

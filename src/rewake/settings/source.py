@@ -22,6 +22,7 @@ from rewake.errors import SettingsError
 from rewake.settings import check
 from rewake.settings.jsonc import JsonReader
 from rewake.settings.migrations import CURRENT, migrate, version_of
+from rewake.settings.schema import Permissions
 from rewake.settings.spots import Path as KeyPath
 from rewake.settings.spots import Spot, TextError, dotted, line_and_column, nearest
 
@@ -31,6 +32,7 @@ FORMATS: Final = (".json", ".toml")
 FILE_BYTES_MAX: Final = 1 << 20
 _BOM: Final = b"\xef\xbb\xbf"
 _GUARDS: Final = frozenset({(), ("permissions",), ("hooks",)})
+_RULES: Final = frozenset(Permissions.__struct_fields__)
 
 
 @dataclass(slots=True)
@@ -55,6 +57,12 @@ class Source:
     left_out: tuple[str, ...] = ()
     hides_guards: bool = False
     told: tuple[str, ...] = ()
+
+    def unknown_rules(self) -> tuple[KeyPath, ...]:
+        """Keys among the permissions that no version up to this one has: whoever wrote them relies on them."""
+        given = self.data.get("permissions")
+        names = given if isinstance(given, dict) else ()
+        return tuple(("permissions", name) for name in names if name not in _RULES)
 
     def place(self, path: KeyPath) -> tuple[int, int]:
         """Line and column of a key, from 1; 0, 0 where there is no file."""
@@ -243,6 +251,7 @@ def _read_newer(source: Source) -> None:
             source.hides_guards |= problem.path[:1] in _GUARDS
             _without(source.data, problem.path)
     source.left_out = tuple(dict.fromkeys(told))
+    source.hides_guards |= bool(source.unknown_rules())  # a newer kind of rule may forbid something
 
 
 def _without(data: dict[str, Any], path: KeyPath) -> None:
