@@ -138,17 +138,6 @@ def test_every_key_has_its_line_in_the_table() -> None:
 
 
 def test_what_could_run_something_send_something_or_cost_something_needs_trust() -> None:
-    assert {key.name for key in KEYS.values() if not key.needs_trust} == {
-        "permissions.deny",
-        "compact_at_tokens",
-        "verify_max",
-        "mcp_wait_s",
-        "memory.enabled",
-        "memory.recall",
-        "memory.recall_notes_max",
-        "memory.recall_time_ms_max",
-        "trace.enabled",
-        "trace.file_bytes_max",
-        "trace.files_max",
-        "theme",
-    }
+    """What a user has bounded or switched off is among it: a clone can't undo that."""
+    free = {key.name for key in KEYS.values() if not key.needs_trust}
+    assert free == {"permissions.deny", "theme"}
