@@ -392,3 +392,23 @@ def test_the_newest_place_is_the_last_one_and_the_oldest_are_forgotten(tmp_path:
 )
 def test_no_credentials_are_kept(url: str, clean: str) -> None:
     assert git.without_credentials(url) == clean
+
+
+def test_a_git_file_out_of_an_archive_makes_nothing_a_worktree_of_another_project(
+    tmp_path: Path,
+) -> None:
+    """Else it would have that project's trust, notes and sessions."""
+    main, tree = tmp_path / "main", tmp_path / "tree"
+    evil, fake = tmp_path / "evil", tmp_path / "evil/fake"
+    subprocess.run(["git", "init", "-q", str(main)], check=True)
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.org"]
+    commit = ["git", "-C", str(main), *who, "commit", "-q", "--allow-empty", "-m", "one"]
+    subprocess.run(commit, check=True)
+    subprocess.run(["git", "-C", str(main), "worktree", "add", "-q", str(tree)], check=True)
+    assert git.main_root(tree) == main
+    fake.mkdir(parents=True)
+    (fake / "commondir").write_text(f"{main}/.git\n")
+    (fake / "gitdir").write_text(f"{evil}/.git\n")
+    for directory in ("fake", f"{main}/.git/worktrees/tree"):
+        (evil / ".git").write_text(f"gitdir: {directory}\n")
+        assert git.main_root(evil) == evil

@@ -163,6 +163,15 @@ def test_two_formats_in_one_place_are_refused(shell: Shell, user: Path) -> None:
     assert "settings.toml:1:1: there is settings.json beside it" in done.err
 
 
+def test_a_mode_that_no_project_may_bring_is_not_written_into_its_file(shell: Shell) -> None:
+    """It would keep everybody who has the project from working in it."""
+    done = shell.run("config", "set", "permissions.mode", "bypass", "--project")
+    assert done.code == 9
+    assert "can't switch permissions off" in done.err
+    assert not (shell.project / ".rewake/settings.json").exists()
+    assert shell.run("config", "set", "permissions.mode", "bypass", "--local").code == 0
+
+
 # --- edit ------------------------------------------------------------------------------------
 
 

@@ -253,3 +253,48 @@ def test_grep_finds_what_a_plain_loop_finds(lines: list[str]) -> None:
         expected = [f"a.txt:{n}:{line}" for n, line in enumerate(lines, 1) if "needle" in line]
         seen = found(bench, pattern="needle", output_mode="content")
     assert seen == (expected or ["No match was found."])
+
+
+@pytest.mark.parametrize(
+    "pattern", ["*a" * 30 + "b", "**/a" * 15 + "/b", "**a*a" * 15 + "b", "[a-z]*" * 20 + "/b"]
+)
+def test_a_pattern_of_many_stars_comes_to_an_end(pattern: str) -> None:
+    """A rule that forbids counts from a clone, unasked; this one kept the agent busy for years."""
+    assert name_pattern(pattern).match("a/" * 500 + "a" * 500) is None
+
+
+STARRED = st.sampled_from(["a", "b", "*", "**", "**/", "/", "?", "[ab]"])
+WALKED = st.lists(st.text("ab", min_size=1, max_size=3), min_size=1, max_size=4).map("/".join)
+
+
+def fits(pattern: str, path: str, at: int = 0) -> bool:
+    """What a pattern means, said as plainly as it can be."""
+    if at == len(pattern):
+        return not path
+    if pattern.startswith("**/", at) and (at == 0 or pattern[at - 1] == "/"):
+        if fits(pattern, path, at + 3) and (at + 3 < len(pattern) or not path):
+            return True
+        here, slash, below = path.partition("/")
+        return bool(here and slash) and fits(pattern, below, at)
+    if pattern.startswith("**", at):
+        return any(fits(pattern, path[count:], at + 2) for count in range(len(path) + 1))
+    if pattern[at] == "*":
+        own = len(path.partition("/")[0])
+        return any(fits(pattern, path[count:], at + 1) for count in range(own + 1))
+    end = pattern.index("]", at) + 1 if pattern[at] == "[" else at + 1
+    wanted = {"?": "ab", "[": "ab"}.get(pattern[at], pattern[at])
+    return path[:1] != "" and path[:1] in wanted and fits(pattern, path[1:], end)
+
+
+@given(st.lists(STARRED, min_size=1, max_size=7).map("".join), WALKED)
+def test_a_pattern_means_what_it_means_said_plainly(pattern: str, path: str) -> None:
+    whole = pattern if "/" in pattern else f"**/{pattern}"
+    assert (name_pattern(pattern).match(path) is not None) == fits(whole.lstrip("/"), path)
+
+
+def test_braces_stand_for_each_of_their_alternatives() -> None:
+    pattern = name_pattern("src/{a,b{1,2}}.{py,md}")
+    fitting = [path for path in ("src/a.py", "src/b2.md", "src/b.py") if pattern.match(path)]
+    assert fitting == ["src/a.py", "src/b2.md"]
+    with pytest.raises(ValueError, match="more than 64 alternatives"):
+        name_pattern("{a,b}" * 7)

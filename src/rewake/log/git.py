@@ -30,7 +30,10 @@ _SAFE: Final = (
 
 
 def main_root(root: Path) -> Path:
-    """The root of the repository that `root` is a worktree of; `root` itself where it is none."""
+    """The root of the repository that `root` is a worktree of; `root` itself where it is none.
+
+    The repository must say so, too: `.git` is a file that anybody can write into an archive.
+    """
     entry = root / ".git"
     if not entry.is_file():
         return root
@@ -39,9 +42,17 @@ def main_root(root: Path) -> Path:
     if directory is None or pointer is None:
         return root  # a submodule, or no repository any more
     common = Path(os.path.normpath(directory / pointer.strip()))
-    if not common.is_dir():
+    if not common.is_dir() or not _is_registered(common, directory, entry):
         return root
     return (common.parent if common.name == ".git" else common).resolve()
+
+
+def _is_registered(common: Path, directory: Path, entry: Path) -> bool:
+    """Whether the repository at `common` has the worktree whose `.git` file is `entry`."""
+    if directory.resolve().parent != common.resolve() / "worktrees":
+        return False
+    back = (_read(directory / "gitdir") or "").strip()
+    return bool(back) and (directory / back).resolve() == entry.resolve()
 
 
 def origin_url(root: Path) -> str | None:

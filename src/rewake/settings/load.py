@@ -235,12 +235,15 @@ def _file_source(places: Places, name: FileSource) -> Source | None:
         source.is_foreign = True
     elif widening(source):  # only then it matters whether it came with the project
         source.is_foreign = is_tracked(places.root, source.file)
-    if source.is_foreign and lookup(source.data, ("permissions", "mode")) == "bypass":
-        raise _no_bypass(source)
+    if source.is_foreign:
+        refuse_bypass(source)
     return source
 
 
-def _no_bypass(source: Source) -> SettingsError:
+def refuse_bypass(source: Source) -> None:
+    """Raises SettingsError where a source that comes with a project switches permissions off."""
+    if lookup(source.data, ("permissions", "mode")) != "bypass":
+        return
     error = source.error(("permissions", "mode"), "another mode", "bypass")
     error.message = (
         f"{error.message.removesuffix('.')}: that file comes with the project and can't switch"
@@ -249,7 +252,7 @@ def _no_bypass(source: Source) -> SettingsError:
     error.remedy = (
         f"Remove it there; set it in an untracked {LOCAL_STEM}.json or by --permission-mode."
     )
-    return error
+    raise error
 
 
 def _counts(source: Source, key: Key, value: Any, *, trusted: bool) -> bool:

@@ -26,7 +26,7 @@ from rewake.log.lock import DirectoryLock
 from rewake.settings.check import lookup
 from rewake.settings.edit import Edit, difference, edited
 from rewake.settings.keys import VERSION_KEY
-from rewake.settings.load import LOCAL_STEM, FileSource, Places
+from rewake.settings.load import LOCAL_STEM, FileSource, Places, refuse_bypass
 from rewake.settings.migrations import CURRENT, migrate, version_of
 from rewake.settings.source import (
     FORMATS,
@@ -211,7 +211,9 @@ def _made(
         _refuse_broken(file, before)
     after = changed(before)
     if after != before:
-        parsed(name, str(file), after, file)
+        made = parsed(name, str(file), after, file)
+        if name == "project":
+            refuse_bypass(made)
         _refuse_read_only(target)
     return before, after, (_BOM if data.startswith(_BOM) else b"") + after.encode()
 

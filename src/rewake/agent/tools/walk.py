@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -128,48 +129,110 @@ def _is_pattern(line: str) -> bool:
 # --- file name patterns ----------------------------------------------------------------------
 
 
+_BRACES: Final = re.compile(
+    r"\[[^\]].*?\]|[{},]", re.DOTALL
+)  # or a class, in which they are letters
+_ALTERNATIVES_MAX: Final = 64  # of all braces together; a pattern is a line that somebody typed
+
+
 def name_pattern(pattern: str) -> re.Pattern[str]:
     """A file name pattern as an expression over a path relative to the search's root.
 
     `*` and `?` stay within one part, `**` crosses parts, `[…]` and `{a,b}` as in a shell. A pattern
-    without a slash is matched at any depth. Raises ValueError when it can't be one.
+    without a slash is matched at any depth. Raises ValueError when it can't be one. However many stars
+    it has, matching takes no longer than the square of the path's length: a pattern may be a rule that
+    came with a project.
     """
     if "/" not in pattern:
         pattern = f"**/{pattern}"
+    found = _alternatives(pattern.removeprefix("./").lstrip("/"))
     try:
-        return re.compile(_translate(pattern.removeprefix("./").lstrip("/")) + r"\Z", re.DOTALL)
+        return re.compile(f"(?:{'|'.join(map(_translate, found))})\\Z", re.DOTALL)
     except re.error as error:
         raise ValueError(f"{pattern!r} is no file name pattern: {error}") from error
 
 
+def _alternatives(pattern: str) -> list[str]:
+    """The patterns without braces that one with braces stands for. Raises ValueError for too many."""
+    if pattern.count("{") > _ALTERNATIVES_MAX:
+        raise ValueError(f"{pattern!r} has more than {_ALTERNATIVES_MAX} braces")
+    marks = _outer_brace(pattern)
+    if not marks:
+        return [pattern]
+    inner = [pattern[start + 1 : end] for start, end in pairwise(marks)]
+    middles = [one for part in inner for one in _alternatives(part)]
+    rests = _alternatives(pattern[marks[-1] + 1 :])
+    if len(middles) * len(rests) > _ALTERNATIVES_MAX:
+        raise ValueError(f"{pattern!r} has more than {_ALTERNATIVES_MAX} alternatives")
+    return [f"{pattern[: marks[0]]}{middle}{rest}" for middle in middles for rest in rests]
+
+
+def _outer_brace(pattern: str) -> list[int]:
+    """Where the first brace, its commas and its end are; none where it stands for itself.
+
+    Raises ValueError for one that has no end, although there are others.
+    """
+    marks: list[int] = []
+    depth = 0
+    for found in _BRACES.finditer(pattern):
+        match found[0]:
+            case "{":
+                depth += 1
+                marks += [found.start()] * (depth == 1)
+            case "," if depth == 1:
+                marks.append(found.start())
+            case "}" if depth == 1:
+                return [*marks, found.start()]
+            case "}" if depth:
+                depth -= 1
+            case _:
+                continue
+    if marks and "}" in pattern[marks[0] :]:
+        raise ValueError(f"{pattern!r} has a brace that isn't closed")
+    return []
+
+
 def _translate(pattern: str) -> str:
-    out: list[str] = []
-    at, depth = 0, 0
+    """A pattern without braces. What stands between two stars is taken where it first fits and never
+    looked for again (`(?>…)`), for that leaves most to whatever follows the later star.
+    """
+    chunks: list[list[str]] = [[""]]  # between `**`, and in each between `*`
+    deep: list[str] = []
+    at = 0
     while at < len(pattern):
-        char = pattern[at]
         if pattern.startswith("**/", at) and (at == 0 or pattern[at - 1] == "/"):
-            out.append("(?:[^/]+/)*")
             while pattern.startswith("**/", at):
                 at += 3
-            continue
-        if pattern.startswith("**", at):
-            out.append(".*")
-            at += 2
-            continue
-        if char == "[" and (end := pattern.find("]", at + 2)) > 0:
-            inside = pattern[at + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
-            out.append(f"[^/{inside[1:]}]" if inside[0] in "!^" else f"[{inside}]")
-            at = end + 1
-            continue
-        if char == "{" and "}" in pattern[at:]:
-            out.append("(?:")
-            depth += 1
-        elif char == "}" and depth:
-            out.append(")")
-            depth -= 1
-        elif char == "," and depth:
-            out.append("|")
+            deep.append("(?:[^/]+/)*?")
+            chunks.append([""])
+        elif pattern.startswith("**", at):
+            at += len(pattern[at:]) - len(pattern[at:].lstrip("*"))
+            deep.append(".*?")
+            chunks.append([""])
+        elif pattern[at] == "*":
+            at += 1
+            chunks[-1].append("")
         else:
-            out.append({"*": "[^/]*", "?": "[^/]"}.get(char, re.escape(char)))
-        at += 1
-    return "".join(out)
+            piece, at = _piece(pattern, at)
+            chunks[-1][-1] += piece
+    *before, last = (
+        star + _within_a_part(chunk) for star, chunk in zip(["", *deep], chunks, strict=True)
+    )
+    return "".join(f"(?>{one})" for one in before) + last
+
+
+def _piece(pattern: str, at: int) -> tuple[str, int]:
+    """What stands at `at` and is no star, as an expression, and where it ends."""
+    char = pattern[at]
+    if char == "[" and (end := pattern.find("]", at + 2)) > 0:
+        inside = pattern[at + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
+        return (f"[^/{inside[1:]}]" if inside[0] in "!^" else f"[{inside}]"), end + 1
+    return "[^/]" if char == "?" else re.escape(char), at + 1
+
+
+def _within_a_part(pieces: list[str]) -> str:
+    first, *rest = pieces
+    if not rest:
+        return first
+    *middle, last = rest
+    return first + "".join(f"(?>[^/]*?{one})" for one in middle) + f"[^/]*?{last}"
