@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import anyio
 import anyio.lowlevel
+import pytest
 from tests.agents.crew import Crew, TypedModel, bash, calls, says, task
 
 from rewake.agent.ports import ModelRequest, Reply
@@ -233,3 +234,31 @@ def test_a_run_waits_for_agents_in_the_background_as_often_as_it_has_any(crew: C
     result = crew.run(TypedModel(main=[*script, says("All is told.")], worker=[work]))
     assert (result.reason, result.response) == ("done", "All is told.")
     assert len(news(crew)) == rounds
+
+
+@pytest.mark.parametrize(
+    ("is_gone", "said"),
+    [
+        pytest.param(True, "did NOT begin", id="before it began"),
+        pytest.param(False, "Found it.", id="after it had answered"),
+    ],
+)
+def test_killed_before_its_call_had_ended_only_the_calls_verdict_tells_of_it(
+    crew: Crew, *, is_gone: bool, said: str
+) -> None:
+    asks = calls(task("look", run_in_background=True))
+    crew.run(TypedModel(main=[asks, says("I wait.")], worker=[says("Found it.")]))
+    transcript = crew.paths.transcript
+    lines = transcript.read_bytes().splitlines(keepends=True)
+    (spawned,) = [at for at, line in enumerate(lines) if b'"status":"spawned"' in line]
+    transcript.write_bytes(b"".join(lines[: spawned + 1]))
+    if is_gone:
+        crew.paths.agent_transcript(crew.agent_ids()[0]).unlink()
+    model = TypedModel(main=[says("x"), says("y")])
+    crew.run(model, None)
+    assert model.heard().count(said) == 1
+    assert news(crew) == []
+    world = World()
+    for event in crew.events():
+        world.apply(event)
+    assert world.open_agents == {}

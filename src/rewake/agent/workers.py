@@ -114,6 +114,8 @@ def came_of(found: Sidechain) -> str:
         return told(found)
     if found.state == "unreadable":
         return f"The transcript of the agent {found.agent_id} can't be read: {found.reason}"
+    if found.state in {"absent", "idle"}:
+        return f"The agent {found.agent_id} was never given this task: nothing of it was done."
     steps = f"{found.steps} step{'s' * (found.steps != 1)}"
     return (
         f"The agent {found.agent_id} was cut short after {steps}. What it did is done. Task with "

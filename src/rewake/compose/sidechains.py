@@ -183,6 +183,14 @@ class Sidechains:
         for agent in list(parent.state.world.open_agents.values()):
             if agent.is_at_work:
                 yield from self._wake(parent, agent, on_running)
+                self._leave_to_its_call(parent, agent)
+
+    def _leave_to_its_call(self, parent: Session, agent: OpenAgent) -> None:
+        """A call that is still to be settled tells of its agent's end; nothing else need do so."""
+        now = parent.state.world.open_agents.get(agent.agent_id)
+        has_ended = now is not None and not now.is_at_work and now.status != AGENT_INTERRUPTED
+        if has_ended and agent.call_id in parent.state.world.calls:
+            self.report(parent, agent.agent_id)
 
     def _wake(self, parent: Session, agent: OpenAgent, on_running: OnRunning) -> Iterator[str]:
         name = f"Sub-agent {agent.agent_id}" + (f" ({agent.task})" if agent.task else "")
