@@ -67,6 +67,26 @@ def test_what_is_wanted_wrongly_is_said(shell: Shell, session: str) -> None:
     assert shell.run("commands", "s", "--stop", session, "--output", session).code == 2
 
 
+def test_what_a_sub_agent_left_running_is_named_when_the_run_has_ended(shell: Shell) -> None:
+    os.mkfifo(shell.project / "go")
+    asks = call("Task", description="serve", prompt="Start it.")
+    model = shell.script(
+        turn("", asks),
+        turn("It runs."),
+        turn("", START, agent="worker"),
+        turn("Up.", agent="worker"),
+    )
+    started = ("-p", "start it", "--model", model, "--permission-mode", "bypass", "--json")
+    done = shell.run(*started, "--session-id", "s")
+    assert done.code == 0
+    (command,) = done.json["running_commands"]
+    try:
+        assert f"Still running in the background: {command['id']}" in done.err
+        assert shell.run("check", "s").out.count("leftover") == 0
+    finally:
+        shell.run("commands", "s", "--stop", command["id"])
+
+
 def test_an_unfinished_run_says_so_everywhere(shell: Shell) -> None:
     settings = {"verify": "echo it is bad; false", "verify_max": 1}
     shell.home.mkdir()

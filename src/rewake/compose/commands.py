@@ -95,7 +95,7 @@ def commands_of(session: Session) -> list[ShellCommand]:
 
 
 def running_in(session: Session) -> list[ShellCommand]:
-    """The background commands of an open session and its sub-agents that still run.
+    """The background commands of a session and its sub-agents that still run; it may be closed.
 
     Sidechains are read only where a command lives that isn't the session's own.
     """
@@ -103,7 +103,6 @@ def running_in(session: Session) -> list[ShellCommand]:
     found = [item for item in own if item.state == "running"]
     if session.transcript is None or not _lives_another(session, {item.call_id for item in found}):
         return found
-    session.flush()
     paths = SessionPaths(session.directory.parents[1], session.session_id)
     for transcript, agent_id in _transcripts(paths):
         if agent_id:

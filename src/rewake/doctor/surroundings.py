@@ -18,6 +18,7 @@ from rewake.errors import RewakeError
 from rewake.log.disk import DIRECTORY_MODE, FILE_MODE, Disk
 from rewake.log.layout import SessionPaths
 from rewake.log.lock import Holder, holder
+from rewake.resume import shell
 
 KEPT_PREFIX: Final = "damaged-"
 _SUFFIX: Final = ".jsonl"
@@ -52,8 +53,16 @@ def look_around(subject: Subject, findings: Findings, *, is_written: bool) -> No
         return
     for path in _files_of(session, findings):
         _check_access(path, findings)
-        if path.name.endswith(".tmp") and not is_written:
+        if path.name.endswith(".tmp") and not is_written and not _is_a_commands(path):
             findings.add("leftover_file", f"{path.name} is a temporary file", path=path)
+
+
+def _is_a_commands(path: Path) -> bool:
+    """Whether it is the room that a command which still runs has taken for its end."""
+    try:
+        return path.name == shell.EXIT_RESERVED and shell.state_of(path.parent).is_alive
+    except OSError:
+        return False
 
 
 def is_kept_original(transcript: Path, name: str) -> bool:

@@ -33,6 +33,7 @@ ALIVE: Final = "alive"
 STDOUT: Final = "stdout"
 STDERR: Final = "stderr"
 EXIT: Final = "exit"
+EXIT_RESERVED: Final = "exit.tmp"
 
 _CLAIMED: Final = b"claimed by recovery\n"
 # About 8,000 tokens of a model's context for both streams together; the rest stays in the files.
