@@ -394,6 +394,7 @@ def test_no_credentials_are_kept(url: str, clean: str) -> None:
     assert git.without_credentials(url) == clean
 
 
+@needs_git
 def test_a_git_file_out_of_an_archive_makes_nothing_a_worktree_of_another_project(
     tmp_path: Path,
 ) -> None:

@@ -228,6 +228,7 @@ def test_the_users_own_file_may_be_a_link(look: Look, home: Path, outside: Path)
         ".npmrc",
         "credentials.json",
         "secrets.yaml",
+        ".git/config",
         ".ssh/config",
         ".aws/config",
         "shadow",

@@ -15,7 +15,7 @@ from rewake.agent.ports import Reply
 from rewake.agent.tools.memory import MemoryTool
 from rewake.compose.memory import memory_directories
 from rewake.compose.place import Place
-from rewake.memory.directory import MemoryDirectory
+from rewake.memory.directory import MemoryDirectory, Scope
 from rewake.settings.schema import Permissions, Settings
 
 KEY = "sk-ant-api03-" + "a1B2" * 10
@@ -151,6 +151,20 @@ def test_the_default_mode_asks_before_a_note_is_kept(
     assert is_error
     assert 'the rule "Memory"' in said
     assert directory.find("tabs") is None
+
+
+@pytest.mark.parametrize(("scope", "is_kept"), [("project", True), ("user", False)])
+def test_leave_to_edit_the_project_is_none_to_keep_a_note_for_all_projects(
+    workshop: Workshop,
+    at: Place,
+    scope: Scope,
+    is_kept: bool,  # noqa: FBT001  # a parameter of the test
+) -> None:
+    """What a clone talks the agent into would be recalled everywhere."""
+    worker = workshop.worker(remember(scope=scope), text("Done."), mode="acceptEdits")
+    worker.run("Remember")
+    found = memory_directories(at)[scope].find("tabs")
+    assert (found is not None) == is_kept
 
 
 def test_notes_are_listed_and_found(workshop: Workshop, at: Place) -> None:

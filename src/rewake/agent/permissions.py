@@ -197,7 +197,8 @@ class Permissions:
                     "let the user choose another mode."
                 )
             case "acceptEdits":
-                accepted = isinstance(prepared.intent, FileChangeIntent)
+                is_edit = isinstance(prepared.intent, FileChangeIntent)
+                accepted = is_edit and not prepared.is_for_all_projects
                 if accepted and not _is_protected(prepared):
                     return Allowed("permission mode acceptEdits")
                 return None

@@ -141,7 +141,8 @@ class Prepared:
     `subject` is matched by permission rules (`Bash(git status:*)` → the command; file tools → the
     path relative to the project). `preview` is a diff or the command, to be shown with the question.
     `serial_keys` names what it must not share with a call running at the same time (real paths).
-    `call_id` and `arguments` are those of the call; whoever runs the calls fills them in.
+    `is_for_all_projects`: what it changes has a say in other projects, too, so leave to edit this one
+    is none for it. `call_id` and `arguments` are those of the call; whoever runs the calls fills them in.
     """
 
     intent: Intent
@@ -149,6 +150,7 @@ class Prepared:
     summary: str
     preview: str = ""
     serial_keys: tuple[str, ...] = ()
+    is_for_all_projects: bool = False
     data: object = None
     call_id: str = ""
     arguments: JsonObject = field(default_factory=dict)

@@ -13,12 +13,14 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
 from rewake.cli.amounts import confirm
 from rewake.cli.terminal import clean, fit, let_readers_leave, note, one_line, say, style_for
 from rewake.compose.memory import (
+    find_note,
     forget_note,
     now,
     read_note,
@@ -26,7 +28,7 @@ from rewake.compose.memory import (
     write_note,
 )
 from rewake.compose.memory import notes as all_notes
-from rewake.errors import NoteNotFoundError, RewakeError, UsageError
+from rewake.errors import RewakeError, UsageError
 from rewake.memory.directory import Scope, Stored
 from rewake.memory.note import NOTE_BYTES_MAX, Note, checked_note_name, parse_note, render_note
 from rewake.memory.ranking import Hit
@@ -126,7 +128,7 @@ def _list(project: Path, choices: MemoryChoices, *, as_json: bool) -> None:
     style, today = style_for(sys.stdout), now()
     for stored in found.notes:
         name = f"{one_line(stored.scope)}/{one_line(stored.name)}"
-        when = age(stored.written().isoformat(), today)
+        when = _when(stored, today)
         said = fit(stored.note.description, _DESCRIPTION_COLUMNS)
         say(f"{name:<{_NAME_COLUMNS}}  {style.dim(f'{when:>8}')}  {said}")
     if not found.notes:
@@ -211,7 +213,7 @@ class _Edit:
 
 
 def _edit(name: str, project: Path, choices: MemoryChoices, *, as_json: bool) -> None:
-    before = _before(name, project, choices)
+    before = find_note(name, project, scope=_scope(choices))
     scope: Scope = before.scope if before is not None else _scope(choices) or "project"
     edit = _Edit(project, scope, before, _draft(name, before, choices), choices)
     if choices.file is not None:
@@ -232,13 +234,10 @@ def _edit(name: str, project: Path, choices: MemoryChoices, *, as_json: bool) ->
         say(f"{one_line(scope)}/{one_line(stored.name)} is kept in {clean(str(stored.path))}.")
 
 
-def _before(name: str, project: Path, choices: MemoryChoices) -> Stored | None:
-    try:
-        return read_note(name, project, scope=_scope(choices))
-    except NoteNotFoundError as error:
-        if "can't be used" in error.message:
-            raise
-        return None
+def _when(stored: Stored, today: datetime) -> str:
+    """How old it is; a note says the day, and hours since midnight would be no one's."""
+    written = stored.written()
+    return "today" if (today - written).days < 1 else age(written.isoformat(), today)
 
 
 def _draft(name: str, before: Stored | None, choices: MemoryChoices) -> Note:

@@ -23,7 +23,7 @@ from rewake.agent.tools.memory import MemoryStore, MemoryTool
 from rewake.agent.tools.memory_read import MemoryReadTool
 from rewake.compose.place import Place, place
 from rewake.compose.settings import load_for
-from rewake.errors import UsageError
+from rewake.errors import NoteNotFoundError, UsageError
 from rewake.log.disk import Disk
 from rewake.memory.directory import (
     SCOPES,
@@ -130,13 +130,26 @@ def read_note(
     scope: Scope | None = None,
 ) -> Stored:
     """One note; the project's comes before the user's. Raises NoteNotFoundError, UsageError."""
+    stored = find_note(name, project, home=home, scope=scope)
+    if stored is None:
+        which = f"{scope} note" if scope is not None else "note"
+        raise NoteNotFoundError(
+            f"There is no {which} called {name!r}.", remedy="List them with `rewake memory list`."
+        )
+    return stored
+
+
+def find_note(
+    name: str,
+    project: str | Path = ".",
+    *,
+    home: str | Path | None = None,
+    scope: Scope | None = None,
+) -> Stored | None:
+    """The same, None where there is none. Raises NoteNotFoundError for what has the name and is no note."""
     directories = memory_directories(place(project, home))
-    scopes = _scopes(scope)
-    for one in scopes[:-1]:
-        stored = directories[one].find(name)
-        if stored is not None:
-            return stored
-    return directories[scopes[-1]].read(name)
+    found = (directories[one].find(name) for one in _scopes(scope))
+    return next((stored for stored in found if stored is not None), None)
 
 
 def write_note(

@@ -11,7 +11,8 @@ from pathlib import PurePath
 from typing import Final
 
 _DIRECTORIES: Final = frozenset(
-    {".aws", ".azure", ".docker", ".gcloud", ".gnupg", ".kube", ".password-store", ".ssh", "gcloud"}
+    {".aws", ".azure", ".docker", ".gcloud", ".git", ".gnupg", ".kube", ".password-store", ".ssh"}
+    | {"gcloud"}
 )
 _NAMES: Final = (
     ".env",

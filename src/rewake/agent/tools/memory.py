@@ -166,6 +166,7 @@ class MemoryTool:
             summary=f"{verb} the {given.scope} note {plan.note.name}: {clip(given.reason, 120)}",
             preview=unified_diff(shown, before.data if before is not None else None, data or b""),
             serial_keys=(str(directory.path),),
+            is_for_all_projects=given.scope == "user",
             data=plan,
         )
 
