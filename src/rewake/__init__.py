@@ -90,7 +90,8 @@ if TYPE_CHECKING:
     from rewake.resume.evidence import Settlement
     from rewake.resume.remote import RemoteAgent, RemoteAgents
     from rewake.session.action import Action, FileChange
-    from rewake.session.core import ResumeState, Session
+    from rewake.session.core import Session
+    from rewake.session.ports import ResumeState
     from rewake.session.twin import AsyncSession
     from rewake.session.wire import anthropic_messages, from_anthropic, from_openai, openai_messages
     from rewake.state.view import ViewMessage
@@ -174,7 +175,8 @@ _HOMES = {
     "rewake.resume.agents": ("AgentInfo",),
     "rewake.resume.evidence": ("Settlement",),
     "rewake.session.action": ("Action", "FileChange"),
-    "rewake.session.core": ("ResumeState", "Session"),
+    "rewake.session.core": ("Session",),
+    "rewake.session.ports": ("ResumeState",),
     "rewake.resume.remote": ("RemoteAgent", "RemoteAgents"),
     "rewake.session.twin": ("AsyncSession",),
     "rewake.session.wire": (

@@ -35,7 +35,8 @@ from rewake.agent.workers import AgentProgress, Assignment, Worker, came_of
 from rewake.errors import RewakeError, StorageError
 from rewake.model.content import JsonObject, Text, Usage
 from rewake.model.events import AgentIntent, Outcome
-from rewake.session.core import AgentEnd, Agents, Session
+from rewake.session.core import Session
+from rewake.session.ports import AgentEnd, Agents
 from rewake.state.world import AGENT_INTERRUPTED, AGENT_SOURCE, OpenAgent, OpenCall
 
 DEPTH_MAX: Final = 2

@@ -39,7 +39,8 @@ from rewake.log.scan import Transcript
 from rewake.model.content import Usage, plain_text
 from rewake.model.events import Event
 from rewake.resume.listing import read_world
-from rewake.session.core import Blobs, Session
+from rewake.session.core import Session
+from rewake.session.ports import Blobs
 from rewake.settings.load import Loaded
 
 

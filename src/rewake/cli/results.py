@@ -15,7 +15,7 @@ from rewake.errors import RewakeError, SessionBusyError, UncertainError
 from rewake.model.content import JsonObject, Usage
 from rewake.model.events import Event, ToolLifecycle
 from rewake.resume.evidence import Settlement
-from rewake.session.core import ResumeState
+from rewake.session.ports import ResumeState
 
 
 def result_object(agent: Agent, result: RunResult, cut_short: Sequence[Event]) -> JsonObject:

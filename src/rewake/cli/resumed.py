@@ -15,7 +15,7 @@ from rewake.model.content import JsonObject, plain_text
 from rewake.model.events import FileChangeIntent, Intent, ShellIntent, Terminal
 from rewake.resume.evidence import Settlement
 from rewake.resume.load import Damage
-from rewake.session.core import ResumeState
+from rewake.session.ports import ResumeState
 from rewake.state.world import OpenCall
 
 _HASH_CHARS: Final = 12

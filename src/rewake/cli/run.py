@@ -28,7 +28,7 @@ from rewake.cli.settled import ask_for_trust
 from rewake.cli.signals import Stopper
 from rewake.errors import ExitCode, RewakeError, UncertainError, UsageError
 from rewake.model.events import Event, ToolLifecycle
-from rewake.session.core import ResumeState
+from rewake.session.ports import ResumeState
 
 _REASONS: Final = {
     "max_steps": "Stopped: the limit of steps is reached.",

@@ -15,7 +15,8 @@ from rewake.log.layout import AgentPaths, SessionPaths
 from rewake.log.lock import holder
 from rewake.resume.agents import AgentInfo, list_agents, matching
 from rewake.resume.remote import LocalRemoteAgents, RemoteAgents
-from rewake.session.core import AgentEnd, Agents, Session
+from rewake.session.core import Session
+from rewake.session.ports import AgentEnd, Agents
 
 
 def new_agent_id(session: Session) -> str:

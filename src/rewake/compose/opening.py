@@ -29,7 +29,8 @@ from rewake.record.recorder import Recorder
 from rewake.resume.lineage import Lineage
 from rewake.resume.load import Loaded, conversation_at, load
 from rewake.resume.running import OnRunning, end_commands, settle_running
-from rewake.session.core import ResumeState, Session
+from rewake.session.core import Session
+from rewake.session.ports import ResumeState
 from rewake.state.conversation import Conversation
 from rewake.state.fold import SessionState
 from rewake.state.world import World

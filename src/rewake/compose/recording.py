@@ -26,7 +26,8 @@ from rewake.record.sinks import KeptOpen, Sink, SinkProblem
 from rewake.record.trace import TraceOptions, TraceSink
 from rewake.resume.evidence import Verify
 from rewake.resume.listing import summarise
-from rewake.session.core import Blobs, Session
+from rewake.session.core import Session
+from rewake.session.ports import Blobs
 from rewake.state.fold import SessionState
 from rewake.version import VERSION
 

@@ -19,7 +19,8 @@ from rewake.record.trace import TraceOptions
 from rewake.resume.evidence import Settlement, Verify
 from rewake.resume.listing import SessionInfo
 from rewake.resume.running import OnRunning
-from rewake.session.core import ResumeState, Session
+from rewake.session.core import Session
+from rewake.session.ports import ResumeState
 from rewake.state.world import OpenCall
 
 

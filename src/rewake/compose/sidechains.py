@@ -38,7 +38,8 @@ from rewake.resume.listing import read_world
 from rewake.resume.load import Loaded, load
 from rewake.resume.running import OnRunning, settle_running
 from rewake.resume.sidechains import Sidechain, events_since, found_in, has_changes, look
-from rewake.session.core import AgentEnd, Session
+from rewake.session.core import Session
+from rewake.session.ports import AgentEnd
 from rewake.state.fold import SessionState
 from rewake.state.world import AGENT_INTERRUPTED, AGENT_REPORTED, OpenAgent
 
@@ -48,7 +49,7 @@ _RESUMED: Final = "resumed"
 
 @dataclass(slots=True)
 class Sidechains:
-    """The agents of one open session, whose directory is `directory`; see `session.core.Agents`."""
+    """The agents of one open session, whose directory is `directory`; see `session.ports.Agents`."""
 
     at: Place
     paths: SessionPaths
@@ -70,7 +71,7 @@ class Sidechains:
         model: str = "",
         background: bool = False,
     ) -> Session:
-        """See `session.core.Agents`."""
+        """See `session.ports.Agents`."""
         chosen = checked_name(agent_id or self.shared.ids())
         paths = self._paths(chosen)
         if paths.transcript.exists():
@@ -105,7 +106,7 @@ class Sidechains:
     def reopen(
         self, parent: Session, agent_id: str, *, call_id: str = "", background: bool = False
     ) -> Session:
-        """See `session.core.Agents`."""
+        """See `session.ports.Agents`."""
         known = parent.state.world.open_agents.get(agent_id)
         if agent_id in self._at_work or (known is not None and known.is_at_work):
             raise UsageError(f"The agent {agent_id} is at work.", remedy="Wait for its end.")
@@ -129,7 +130,7 @@ class Sidechains:
         return child
 
     def end(self, parent: Session, child: Session, status: AgentEnd, reason: str = "") -> None:
-        """See `session.core.Agents`."""
+        """See `session.ports.Agents`."""
         with ExitStack() as stack:
             stack.callback(child.close)
             child.commit()
@@ -138,15 +139,15 @@ class Sidechains:
             self._write_record(child, status)
 
     def report(self, parent: Session, agent_id: str) -> None:
-        """See `session.core.Agents`."""
+        """See `session.ports.Agents`."""
         parent.record(AgentEvent(agent_id, AGENT_REPORTED))
 
     def new_id(self) -> str:
-        """See `session.core.Agents`."""
+        """See `session.ports.Agents`."""
         return self.shared.ids()
 
     def look(self, agent_id: str, *, since: str = "") -> Sidechain:
-        """See `session.core.Agents`."""
+        """See `session.ports.Agents`."""
         try:
             path = self._paths(agent_id).transcript
         except UsageError as error:
@@ -160,7 +161,7 @@ class Sidechains:
             return False
 
     def origin(self, parent: Session, agent_id: str) -> tuple[str, str] | None:
-        """See `session.core.Agents`."""
+        """See `session.ports.Agents`."""
         if not self._exists(agent_id):
             return None
         try:

@@ -14,7 +14,8 @@ from rewake.model.events import AgentIntent, ToolLifecycle
 from rewake.resume.evidence import Settlement, Verify, settle
 from rewake.resume.load import Loaded, load
 from rewake.resume.lost import lost_changes
-from rewake.session.core import ResumeState, Session
+from rewake.session.core import Session
+from rewake.session.ports import ResumeState
 from rewake.state.conversation import Conversation
 from rewake.state.fold import SessionState
 from rewake.state.world import OpenCall
