@@ -117,6 +117,31 @@ def test_a_trusted_project_cannot_switch_permissions_off_either(files: Files) ->
         files.loaded()
 
 
+def test_the_projects_file_is_not_made_unusable_by_setting_bypass_in_it(files: Files) -> None:
+    edit = Edit("put", ("permissions", "mode"), "bypass")
+    with pytest.raises(SettingsError, match=r"^permissions\.mode can't be used: .* comes with the"):
+        change_settings(files.at, "project", [edit])
+    assert not (files.project / ".rewake" / "settings.json").exists()
+    files.team('{"permissions": {"mode": "bypass"}, "verify": "make"}')
+    change_settings(files.at, "project", [Edit("remove", ("verify",))])  # the way out of it
+    change_settings(files.at, "project", [Edit("put", ("permissions", "mode"), "plan")])
+    assert files.loaded().settings.permissions.mode == "plan"
+
+
+def test_a_local_file_stays_the_users_own_beside_shared_settings_that_are_committed(
+    files: Files,
+) -> None:
+    """A commit leaves the names of directories in git's index, too."""
+    files.team('{"theme": "dark"}')
+    files.local(json.dumps(WIDE))
+    track(files.project, ".rewake/settings.json")
+    git = ["git", "-C", str(files.project), "-c", "user.name=x", "-c", "user.email=x@y.z"]
+    subprocess.run([*git, "commit", "-qm", "settings"], check=True)
+    assert b".rewake\0" in (files.project / ".git" / "index").read_bytes()
+    assert files.loaded().untrusted == ()
+    assert files.loaded().settings.verify == "make test"
+
+
 def test_the_users_own_local_file_needs_no_trust(files: Files) -> None:
     files.local(json.dumps(WIDE))
     assert files.loaded().settings.verify == "make test"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 _FILE_BYTES_MAX: Final = 1 << 20  # these files have some hundred bytes
+_NAME_LENGTH_MAX: Final = 0xFFF  # of an index entry: longer ones say this
 _TIMEOUT_S: Final = (
     2  # for the first of a million commits; without it a moved project counts as new
 )
@@ -134,7 +135,8 @@ def has_commit(root: Path, commit: str) -> bool:
 def is_tracked(root: Path, path: Path) -> bool:
     """Whether `path` came with the repository at `root`: it, what it leads to, or a link on the way.
 
-    False where there is no repository, true in doubt. Asks git only where the index can't be read here.
+    False where there is no repository, true in doubt. Most often the bytes of the index say no, which
+    costs no process; else git is asked.
     """
     common = _git_directory(root)
     if common is None:
@@ -145,7 +147,8 @@ def is_tracked(root: Path, path: Path) -> bool:
         return (common / "index").exists()
     if _is_plain_index(index):
         lowered = index.lower()
-        return any(_has_entry(lowered, os.fsencode(name).lower()) for name in names)
+        if not any(_may_have_entry(index, lowered, os.fsencode(name).lower()) for name in names):
+            return False
     specs = [f":(top,icase,literal){name}" for name in names]
     listed = _git(root, "ls-files", "-z", "--", *specs)
     return True if listed is None else bool(listed) or not _git(root, "rev-parse", "--git-dir")
@@ -168,12 +171,18 @@ def _is_plain_index(index: bytes) -> bool:
     return is_known and b"link" not in index and b"sdir" not in index
 
 
-def _has_entry(index: bytes, name: bytes) -> bool:
-    at = index.find(name + b"\0")
+def _may_have_entry(index: bytes, lowered: bytes, name: bytes) -> bool:
+    """False only if no entry has this name (`name` and `lowered` are in lower case).
+
+    In an entry the length of its name stands before it; that tells it from the directories of the
+    index's cache of trees.
+    """
+    at = lowered.find(name + b"\0")
     while at > 0:
-        if index[at - 1 : at] != b"/":
+        length = int.from_bytes(index[at - 2 : at], "big") & _NAME_LENGTH_MAX
+        if length == min(len(name), _NAME_LENGTH_MAX):
             return True
-        at = index.find(name + b"\0", at + 1)
+        at = lowered.find(name + b"\0", at + 1)
     return False
 
 

@@ -58,6 +58,13 @@ _VARIABLE: Final = re.compile(
     r"([\"']?)([^\s\"'$<>(){}]{8,})\1"
 )
 _VARIABLE_HINT: Final = re.compile(r"[A-Z]=[\"']?[^\s\"'$<>(){}]{8}")
+# A password that is assigned without quotes (`--password=…`, .properties, YAML): of letters and digits,
+# because code assigns names and calls in the same way.
+_UNQUOTED: Final = re.compile(
+    r"(?i)passw(?:or)?d[ \t]{0,8}[=:][ \t]{0,8}"
+    r"(?!passw|/|[a-z_]\w*\.[a-z_])(?=[^\s\"']*[0-9])(?=[^\s\"']*[a-z])"
+    r"([^\s\"'`<>(){}\[\],;&|$\\=]{8,})(?![(\[])"
+)
 _PRIVATE_KEY: Final = re.compile(
     r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
     r"(?:(?!-----BEGIN ).)*?-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----",
@@ -229,6 +236,9 @@ class Detector:
         if _BY_LINE_HINT.search(line):
             for kind, pattern in self._by_line:
                 yield from _spans(pattern, line, kind)
+            for match in _UNQUOTED.finditer(line):
+                if not self._is_no_password(match[1], line):
+                    yield Found(*match.span(1), "Password")
         if self._keyword is not None and _KEYWORD_HINT.search(line):
             for secret in self._keyword.analyze_string(line):
                 if not self._is_no_password(secret, line):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -39,7 +39,7 @@ from rewake.settings.source import (
     read_text,
     text_in,
 )
-from rewake.settings.spots import TextError
+from rewake.settings.spots import TextError, dotted
 
 _SHARED_MODE: Final = 0o666  # of a file for the team, less the umask as for any other source file
 _BOM: Final = b"\xef\xbb\xbf"
@@ -91,7 +91,19 @@ def change(
     def changed(text: str) -> str:
         return edited(text, edits, is_toml=is_toml(file))
 
-    return rewrite(places, name, file, changed, disk, dry_run=dry_run)
+    try:
+        return rewrite(places, name, file, changed, disk, dry_run=dry_run)
+    except SettingsError as error:
+        if any(dotted(edit.path) == error.key for edit in edits):
+            _speak_of_the_change(error, file)
+        raise
+
+
+def _speak_of_the_change(error: SettingsError, file: Path) -> None:
+    """The place is one in a text that was never written: nobody could look there."""
+    error.message = error.message.removeprefix(f"{file}:{error.line}:{error.column}: ")
+    error.remedy = f"Nothing was changed. {error.remedy}"
+    error.line = error.column = 0
 
 
 def file_of(places: Places, name: FileSource) -> Path:
@@ -212,10 +224,14 @@ def _made(
     after = changed(before)
     if after != before:
         made = parsed(name, str(file), after, file)
-        if name == "project":
-            refuse_bypass(made)
+        if name == "project" and not _bypasses(read_text(before, is_toml=is_toml(file))[0]):
+            refuse_bypass(made)  # what was so before is no reason to refuse the way out of it
         _refuse_read_only(target)
     return before, after, (_BOM if data.startswith(_BOM) else b"") + after.encode()
+
+
+def _bypasses(data: Mapping[str, Any]) -> bool:
+    return bool(lookup(data, ("permissions", "mode")) == "bypass")
 
 
 def _refuse_broken(file: Path, text: str) -> None:
