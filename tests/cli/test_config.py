@@ -325,6 +325,13 @@ def test_the_question_stands_once_at_the_beginning_of_a_conversation(
     shell: Shell, team: Path
 ) -> None:
     put(team, '{"hooks": {"Stop": [{"hooks": [{"command": "./it"}]}]}}')
+    with Terminal(shell, "--model", shell.script()) as terminal:
+        terminal.expect("Trust these settings")
+        terminal.type("Fix the parser" + ENTER)  # a prompt that was typed ahead is no answer
+        terminal.expect("next time you are asked again")
+        terminal.ready()
+        terminal.type(CTRL_D)
+        assert terminal.code() == 0
     for expected in ("Trust these settings", "\n>"):
         with Terminal(shell, "--model", shell.script()) as terminal:
             before = terminal.expect(expected)

@@ -320,7 +320,8 @@ def test_ctrl_c_tells_the_server_and_leaves_no_process(shell: Shell) -> None:
 
 
 def test_rewake_mcp_shows_servers_states_and_tools(shell: Shell) -> None:
-    servers = {"real": REAL, "dead": {"command": "false"}, "off": {**REAL, "disabled": True}}
+    dead = {"command": "sh", "args": ["-c", "echo no such module >&2; exit 1"]}
+    servers = {"real": REAL, "dead": dead, "off": {**REAL, "disabled": True}}
     write(shell.home / "settings.json", json.dumps({"mcp_servers": servers}))
     listed = shell.run_json("mcp", "list", "--json")["servers"]
     assert {one["name"]: one["state"] for one in listed} == {
@@ -330,7 +331,10 @@ def test_rewake_mcp_shows_servers_states_and_tools(shell: Shell) -> None:
     }
     (real,) = [one for one in listed if one["name"] == "real"]
     assert "mcp__real__add" in [tool["name"] for tool in real["tools"]]
-    assert "mcp__real__add" in shell.run("mcp").out
+    assert [one["printed"] for one in listed if one["name"] == "dead"] == [["no such module"]]
+    shown = shell.run("mcp").out
+    assert "mcp__real__add" in shown
+    assert "│ no such module" in shown
 
 
 def test_the_servers_are_shown_at_the_prompt(shell: Shell) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from rewake.compose.files import (
     track_files,
     undo_files_rewind,
 )
-from rewake.errors import StorageError
+from rewake.errors import StorageError, UsageError
 from rewake.log.disk import Disk
 
 Settle = Callable[[], None]
@@ -220,6 +221,12 @@ def test_a_diff_shows_a_session_a_turn_or_a_call(begin: MakeWorld, project: Path
     assert whole[2].binary
     turn = ask(since=second)
     assert [one.shown for one in turn] == ["b", "c"]
+    lines = (world.session.directory / "transcript.jsonl").read_text().splitlines()
+    end = next(line for line in map(json.loads, lines) if "outcome" in line["payload"])
+    for name in (end["payload"]["call_id"], end["event_id"]):
+        assert [one.shown for one in ask(call=name)] == ["a"]
+    with pytest.raises(UsageError, match="no call nope"):
+        ask(call="nope")
 
 
 def test_an_undo_leaves_what_somebody_changed_after_the_rewind(

@@ -246,3 +246,12 @@ def test_a_note_says_when_it_was_written_as_far_as_it_knows(memory: MemoryDirect
     assert day == datetime(2026, 1, 2, tzinfo=UTC)
     assert moment == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     assert odd.tzinfo is not None
+
+
+def test_a_note_of_its_file_s_day_is_as_old_as_the_file(memory: MemoryDirectory) -> None:
+    """Not as old as that day: a list would call a new note one of many hours ago."""
+    moment = datetime(2026, 1, 2, 21, 30, tzinfo=UTC)
+    memory.write(Note("new", "New", "x", created="2026-01-02"), None)
+    os.utime(memory.path / "new.md", (moment.timestamp(), moment.timestamp()))
+    (listed,) = memory.listing().notes
+    assert listed.written() == moment

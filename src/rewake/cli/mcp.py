@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rewake.agent.mcp.hub import ServerStatus
     from rewake.cli.opening import Agent
 
+_PRINTED_LINES_MAX = 5
 _WAIT_S = 35.0  # a little longer than a server has to start
 
 
@@ -33,8 +34,7 @@ def list_servers(cwd: Path | None, *, as_json: bool) -> int:
     at = place(cwd or Path())
     loaded = load_for(at)
     extensions = load_extensions(at.home, at.root, loaded.settings)
-    found = _asked(extensions, at) if extensions.servers else []
-    rows = [_object(one) for one in found]
+    rows = _asked(extensions, at) if extensions.servers else []
     rows += [
         _waiting(name, "disabled")
         for name, server in loaded.settings.mcp_servers.items()
@@ -74,7 +74,7 @@ def _status(agent: Agent) -> list[ServerStatus]:
     return [status for hub in hubs for status in hub.status()]
 
 
-def _asked(extensions: Extensions, at: Place) -> list[ServerStatus]:
+def _asked(extensions: Extensions, at: Place) -> list[JsonObject]:
     from rewake.agent.mcp.hub import start_hub
 
     with tempfile.TemporaryDirectory(prefix="rewake-mcp-") as logs:
@@ -88,7 +88,7 @@ def _asked(extensions: Extensions, at: Place) -> list[ServerStatus]:
         )
         try:
             hub.wait(_WAIT_S)
-            return hub.status()
+            return [_object(one) for one in hub.status()]
         finally:
             hub.close()
 
@@ -99,14 +99,26 @@ def _object(one: ServerStatus) -> JsonObject:
         "server": one.shown,
         "state": one.state,
         "reason": one.reason or None,
+        "printed": _printed(one) if one.state == "failed" else [],
         "tools": [
             {"name": tool.spec.name, "description": tool.spec.description} for tool in one.tools
         ],
     }
 
 
+def _printed(one: ServerStatus) -> list[str]:
+    """The end of what it said on stderr, which mostly is why it failed."""
+    try:
+        said = b"" if one.log is None else one.log.read_bytes()
+    except OSError:  # it printed nothing, so there is no log
+        return []
+    lines = [line.rstrip() for line in said.decode("utf-8", "replace").splitlines()]
+    return [line for line in lines if line][-_PRINTED_LINES_MAX:]
+
+
 def _waiting(name: str, state: str) -> JsonObject:
-    return {"name": name, "server": None, "state": state, "reason": None, "tools": []}
+    row: JsonObject = {"name": name, "server": None, "state": state, "reason": None}
+    return {**row, "printed": [], "tools": []}
 
 
 def _print(rows: Sequence[JsonObject]) -> None:
@@ -117,6 +129,8 @@ def _print(rows: Sequence[JsonObject]) -> None:
         say(f"{style.bold(one_line(row['name']))} {paint(state)} {style.dim(server)}".rstrip())
         if row["reason"]:
             say(f"  {one_line(row['reason'])}")
+        for line in row["printed"]:
+            say(style.dim(f"  │ {one_line(line)}"))
         for tool in row["tools"]:
             say(f"  {tool['name']:<30} {one_line(tool['description'])[:80]}")
     if not rows:

@@ -22,7 +22,7 @@ from rewake.settings.keys import KEYS
 from rewake.settings.load import Loaded
 from rewake.settings.source import Source
 
-_YES = frozenset({"y", "yes"})
+_YES, _NO = frozenset({"y", "yes"}), frozenset({"n", "no"})
 
 
 def settings_of(choices: AgentChoices, at: Place) -> Loaded:
@@ -102,6 +102,9 @@ def ask_for_trust(choices: AgentChoices) -> None:
     said = _asked("Trust these settings of the project? [y]es, [n]o: ")
     if said is not None:
         answer(at, loaded, trusted=said)
+    if not said:
+        when = "next time you are asked again" if said is None else "until they change"
+        say(f"They don't count ({when}). `rewake config trust` decides anew.", stream=sys.stderr)
 
 
 def show_untrusted(loaded: Loaded, at: Place) -> None:
@@ -127,10 +130,10 @@ def _lines(value: Any) -> list[str]:
 
 
 def _asked(question: str) -> bool | None:
-    """The user's answer; None where the terminal gives none."""
+    """The user's answer; None where it is none, such as a prompt that was typed ahead."""
     say(question, stream=sys.stderr, end="")
-    line = sys.stdin.readline()
-    return None if not line else line.strip().lower() in _YES
+    said = sys.stdin.readline().strip().lower()
+    return True if said in _YES else False if said in _NO else None
 
 
 def has_terminal() -> bool:

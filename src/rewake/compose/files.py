@@ -87,7 +87,7 @@ def file_changes(
     """What a session changed in files, path by path, between two of its events; reads only.
 
     Without `since` from its beginning, without `until` up to its end; with `call` only what the call
-    of that id did. A model's message counts together with its calls. Raises SessionNotFoundError,
+    of that id did (the id of its result will do, too). A model's message counts together with its calls. Raises SessionNotFoundError,
     UsageError.
     """
     at = place(project, home)
@@ -98,7 +98,12 @@ def file_changes(
         end = _event(reader, blobs, until)
         events = list(recorded(reader, blobs, after=after, until=end))
         if call is not None:
-            events = [event for event in events if event.call_id == call]
+            events = [event for event in events if call in {event.call_id, event.event_id}]
+            if not events and not _has_call(reader, call):
+                raise UsageError(
+                    f"This session has no call {call}.",
+                    remedy="`rewake show ID --json` has the ids of the results.",
+                )
         root = next(iter(_roots(reader)), at.root)
     folded = fold(events)
     return [
@@ -106,6 +111,20 @@ def file_changes(
         for path, one in sorted(folded.items())
         if not same(one.before, one.after)
     ]
+
+
+def _has_call(reader: Lineage, call: str) -> bool:
+    """Whether it is one of the session's calls or of its origins', also one that changed nothing."""
+    at: Lineage | None = reader
+    while at is not None:
+        for item in at.forward():
+            if isinstance(item, Event) and call in {
+                item.event_id,
+                getattr(item.payload, "call_id", None),
+            }:
+                return True
+        at = at.ancestor()
+    return False
 
 
 def _roots(reader: Lineage) -> Iterable[Path]:

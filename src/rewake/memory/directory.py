@@ -59,13 +59,19 @@ class Stored:
         return self.note.name
 
     def written(self) -> datetime:
-        """When it was last written, as far as it says so; else when its file was."""
+        """When it was last written, as far as it says so; else when its file was.
+
+        A note says the day, and its file the time of that day.
+        """
+        touched = datetime.fromtimestamp(self.mtime_ns / 1e9, UTC)
         for said in (self.note.updated, self.note.created):
             with suppress(ValueError):
                 moment = datetime.fromisoformat(said) if said else None
                 if moment is not None:
+                    if said == touched.date().isoformat():
+                        return touched
                     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        return datetime.fromtimestamp(self.mtime_ns / 1e9, UTC)
+        return touched
 
 
 @dataclass(frozen=True, slots=True)
