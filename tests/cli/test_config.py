@@ -217,6 +217,13 @@ def test_what_was_typed_stays_where_it_is_if_the_home_can_not_take_it(
     assert str(kept) in done.err
 
 
+@pytest.mark.parametrize("chosen", ["/nowhere/editor", "vi 'half a quote"])
+def test_an_editor_that_can_not_be_started_is_named(shell: Shell, chosen: str) -> None:
+    done = shell.run("config", "edit", env={"EDITOR": chosen})
+    assert done.code == 2
+    assert f"The editor {chosen} can't be started" in done.err
+
+
 def test_an_editor_that_typed_nothing_leaves_nothing(shell: Shell, user: Path) -> None:
     done = shell.run("config", "edit", env=editor(shell, "exit 1"))
     assert done.code == 2

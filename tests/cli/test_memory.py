@@ -103,6 +103,11 @@ def test_an_editor_edits_a_note_and_a_draft_that_can_not_be_kept_stays(shell: Sh
     assert [KEY in draft.read_text() for draft in drafts] == [True]
 
 
+def test_an_editor_that_is_not_there_is_said_and_leaves_nothing(shell: Shell) -> None:
+    assert _in_terminal(shell, shell.root / "nowhere", "memory", "edit", "who") == 2
+    assert not list((shell.root / "tmp").iterdir())
+
+
 def _in_terminal(shell: Shell, editor: Path, *arguments: str) -> int:
     """Run it with a terminal as its stdin and this editor; returns its exit status."""
     (shell.root / "tmp").mkdir(exist_ok=True)

@@ -6,10 +6,7 @@ unless they say so.
 
 from __future__ import annotations
 
-import os
-import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -18,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rewake.agent.rules import parse_rule
+from rewake.cli.editor import chosen_editor, is_edited
 from rewake.cli.jsonout import print_json
 from rewake.cli.settled import ask_yes_or_no, show_untrusted
 from rewake.cli.terminal import clean, note, one_line, say, style_for
@@ -34,7 +32,6 @@ from rewake.settings.write import migrate_file
 if TYPE_CHECKING:
     from rewake.cli.config import ConfigChoices
 
-_EDITORS: Final = ("VISUAL", "EDITOR")
 _LEVEL_COLUMNS: Final = 8
 
 
@@ -178,7 +175,7 @@ def _trust_shown(loaded: Loaded, choices: ConfigChoices, sentence: str) -> int:
 
 def edit(at: Place, name: FileSource) -> int:
     """Open a copy in the user's editor and put it in place when it can be used."""
-    if not (sys.stdin is not None and sys.stdin.isatty()) and not _editor():
+    if not (sys.stdin is not None and sys.stdin.isatty()) and not chosen_editor():
         raise UsageError(
             "There is no editor to open.", remedy="Set EDITOR, or use `rewake config set`."
         )
@@ -190,7 +187,11 @@ def edit(at: Place, name: FileSource) -> int:
         given = text or ("" if is_toml(file) else "{\n}\n")
         copy = directory / file.name
         copy.write_text(given, "utf-8")
-        _open(copy)
+        if not is_edited(copy):
+            raise UsageError(
+                "The editor failed, so nothing was changed.",
+                remedy="Try again, or set EDITOR to another one.",
+            )
         return text_in(copy)
 
     is_needed = False
@@ -229,24 +230,3 @@ def _rescued(directory: Path, given: str, at: Place) -> bool:
             return False
         note(f"What you typed is in {kept}.")
     return True
-
-
-def _editor() -> list[str]:
-    command = next((os.environ[name] for name in _EDITORS if os.environ.get(name)), "")
-    return shlex.split(command)
-
-
-def _open(file: Path) -> None:
-    command = [*(_editor() or ["vi"]), str(file)]
-    try:
-        code = subprocess.run(command, check=False).returncode
-    except OSError as error:
-        raise UsageError(
-            f"The editor {command[0]} can't be started: {error.strerror}.",
-            remedy="Set EDITOR to another one.",
-        ) from error
-    if code != 0:
-        raise UsageError(
-            f"The editor ended with status {code}, so nothing was changed.",
-            remedy="Try again, or set EDITOR to another one.",
-        )

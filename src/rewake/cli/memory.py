@@ -6,9 +6,6 @@ nothing is forgotten that wasn't named; and what could be joined is said, never 
 
 from __future__ import annotations
 
-import os
-import shlex
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -18,6 +15,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from rewake.cli.amounts import confirm
+from rewake.cli.editor import chosen_editor, is_edited
 from rewake.cli.terminal import clean, fit, let_readers_leave, note, one_line, say, style_for
 from rewake.compose.memory import (
     find_note,
@@ -295,8 +293,7 @@ def _write(edit: _Edit, kept: Note) -> None:
 
 def _in_editor(edit: _Edit) -> bool:
     """Let the user edit; whether anything was changed. A draft that can't be kept stays."""
-    command = os.environ.get("VISUAL") or os.environ.get("EDITOR")
-    if not command or not sys.stdin.isatty():
+    if not chosen_editor() or not sys.stdin.isatty():
         raise UsageError(
             "There is no editor to edit it in.",
             remedy="Set EDITOR and use a terminal, or give the text with --file FILE (- is stdin).",
@@ -304,9 +301,13 @@ def _in_editor(edit: _Edit) -> bool:
     shown = render_note(edit.draft)
     file = Path(tempfile.mkdtemp(prefix="rewake-note-")) / f"{edit.draft.name}.md"
     file.write_text(shown, "utf-8")
-    ended = subprocess.run([*shlex.split(command), str(file)], check=False)
+    try:
+        ended_well = is_edited(file)
+    except UsageError:
+        _remove(file)
+        raise
     text = file.read_bytes()[: 8 * NOTE_BYTES_MAX].decode("utf-8", "replace")
-    if ended.returncode != 0 or text == shown or not text.strip():
+    if not ended_well or text == shown or not text.strip():
         _remove(file)
         return False
     try:
