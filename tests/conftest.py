@@ -17,3 +17,11 @@ def ordinary_signals() -> Iterator[None]:
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
+
+
+@pytest.fixture(autouse=True)
+def pipes_as_python_has_them() -> Iterator[None]:
+    """A command that was run in this process lets the next write to a closed pipe end it."""
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)

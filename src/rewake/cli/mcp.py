@@ -30,7 +30,6 @@ _WAIT_S = 35.0  # a little longer than a server has to start
 
 def list_servers(cwd: Path | None, *, as_json: bool) -> int:
     """Start the servers, ask them, end them, and print what they said; returns the exit status."""
-    let_readers_leave()
     at = place(cwd or Path())
     loaded = load_for(at)
     extensions = load_extensions(at.home, at.root, loaded.settings)
@@ -44,6 +43,7 @@ def list_servers(cwd: Path | None, *, as_json: bool) -> int:
         if left_out.key == "mcp_servers":
             rows += [_waiting(name, "not trusted") for name in left_out.value]
     problems = [*loaded.notices(), *extensions.problems]
+    let_readers_leave()  # not before: a server that dies would end us as a reader does
     if as_json:
         from rewake.cli.jsonout import print_json
 
