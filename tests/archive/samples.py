@@ -81,6 +81,12 @@ def _secrets() -> dict[str, tuple[str, str]]:
         "option": ("mysql -u ada --password=Xk3jd93kd0Qz db", "Xk3jd93kd0Qz"),
         "yaml password": ("db:\n  password: correcthorse9\n", "correcthorse9"),
         "telegram": (f"bot 110201543:{_random(35)}", _random(35)),
+        "bare variable": ("export TOKEN=9f8e7d6c5b4a", "9f8e7d6c5b4a"),
+        "credentials file": (f"aws_secret_access_key = {aws_secret}", aws_secret),
+        "json in a text": ('body: "{\\"password\\": \\"l0velace!1843\\"}"', "l0velace!1843"),
+        "header": ("X-Api-Key: 4f9d8s7f6s9d8f7s", "4f9d8s7f6s9d8f7s"),
+        "authorization token": ("Authorization: token 4f9d8s7f6s9d8f7s", "4f9d8s7f6s9d8f7s"),
+        "token option": ("deploy --token 4f9d8s7f6s9d8f7s --now", "4f9d8s7f6s9d8f7s"),
         "plain sentence": ("The password is opensesame99, don't tell.", "opensesame99"),
     }
 
@@ -127,6 +133,14 @@ CLEAN = (
     "class SecretStore(Protocol): ...",
     "for key, value in tokens.items():",
     "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+    "PWD=/home/ada/project-1\nOLDPWD=/home/ada",
+    "password = hashlib.sha256(data).hexdigest()",
+    "password = user2.password",
+    "access_key = self._keys[0]",
+    "secret: {{ secrets.DEPLOY_2 }}",
+    "assert password == expected12",
+    '"secretName": "my-app-credentials"',
+    "secret = secrets.token_hex(16)",
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI" + _random(43) + " ada@example.com",
 )
 """Texts without a secret."""

@@ -67,6 +67,31 @@ def test_a_key_in_the_middle_of_a_word_is_none(detector: Detector) -> None:
     assert detector.find("disk-usage-of-the-whole-project-in-2026-by-directory-and-owner") == []
 
 
+@pytest.mark.parametrize(
+    "made",
+    [
+        "sk-" * 300_000,
+        "eyJ" * 300_000,
+        "eyJa." * 200_000,
+        "KEY" * 300_000 + " A=12345678x",
+        "//" * 300_000 + ":_authToken",
+        ("password" * 2_400 + "\n") * 20,
+    ],
+    ids=["sk", "jwt", "dots", "variable", "npm", "password"],
+)
+def test_a_text_made_to_be_slow_takes_no_longer_than_others(detector: Detector, made: str) -> None:
+    # Time that grows with the square of the length would be hours here: the test would not end.
+    detector.find(made)
+
+
+def test_a_secret_that_is_a_name_is_taken_out_and_no_two_names_become_one() -> None:
+    key, other = "sk-" + "ant-api03-abcdefgh12345678", "sk-" + "ant-api03-abcdefgh87654321"
+    redacted = Redactor({}).value({"a": {key: 1, other: 2}})
+    assert redacted == {
+        "a": {"[redacted: Anthropic Key]": 1, "[redacted: Anthropic Key]'": 2},
+    }
+
+
 def test_values_of_the_environment_are_found_wherever_they_stand() -> None:
     environ = {
         "DEPLOY_TOKEN": "tok3n-value-1",

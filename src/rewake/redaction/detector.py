@@ -27,8 +27,7 @@ class Found(NamedTuple):
 
 class _Plugin(Protocol):
     secret_type: str
-
-    def analyze_string(self, string: str) -> Iterable[str]: ...
+    denylist: Iterable[re.Pattern[str]]
 
 
 _OWN: Final = (
@@ -37,8 +36,15 @@ _OWN: Final = (
     ("Anthropic Key", re.compile(r"sk-ant-[A-Za-z0-9_-]{16,}")),
     (
         "OpenAI Token",
-        re.compile(r"sk-(?:proj-|svcacct-|admin-)?(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{32,}"),
+        # With a digit soon: words joined by hyphens have none. Bounded, since `sk-sk-sk-…` would be
+        # looked through again from each of its beginnings.
+        re.compile(r"sk-(?:proj-|svcacct-|admin-)?(?=[A-Za-z_-]{0,64}[0-9])[A-Za-z0-9_-]{32,}"),
     ),
+    (
+        "JSON Web Token",  # three parts signed, five encrypted; the header is bounded as above
+        re.compile(r"eyJ(?<![A-Za-z0-9]eyJ)[A-Za-z0-9_-]{8,1024}(?:\.[A-Za-z0-9_-]*){2,4}"),
+    ),
+    ("NPM Token", re.compile(r":_authToken=\s*(npm_[A-Za-z0-9]{8,}|[A-Fa-f0-9-]{36})")),
     ("OpenRouter Key", re.compile(r"sk-or-v1-[0-9a-f]{32,}")),
     ("GitHub Token", re.compile(r"github_pat_[A-Za-z0-9_]{36,}")),
     ("Google API Key", re.compile(r"AIza[A-Za-z0-9_-]{35}")),
@@ -53,17 +59,37 @@ _OWN: Final = (
 _OWN_PATTERNS: Final = frozenset(pattern for _, pattern in _OWN)
 # As `.env` files and the output of `env` have them: capitals, no spaces around the sign.
 _VARIABLE: Final = re.compile(
-    r"(?m)(?:^|[\s\"'])(?:export\s+)?[A-Z][A-Z0-9_]*"
-    r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD|PASS|CREDENTIALS?)[A-Z0-9_]*="
+    r"(?m)(?:^|[\s\"'])(?:export\s+)?(?=[A-Z])[A-Z0-9_]{0,64}?"
+    r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD|PASS|CREDENTIALS?)[A-Z0-9_]{0,64}=(?!(?<=PWD=)/)"
     r"([\"']?)([^\s\"'$<>(){}]{8,})\1"
 )
 _VARIABLE_HINT: Final = re.compile(r"[A-Z]=[\"']?[^\s\"'$<>(){}]{8}")
-# A password that is assigned without quotes (`--password=…`, .properties, YAML): of letters and digits,
-# because code assigns names and calls in the same way.
-_UNQUOTED: Final = re.compile(
-    r"(?i)passw(?:or)?d[ \t]{0,8}[=:][ \t]{0,8}"
-    r"(?!passw|/|[a-z_]\w*\.[a-z_])(?=[^\s\"']*[0-9])(?=[^\s\"']*[a-z])"
-    r"([^\s\"'`<>(){}\[\],;&|$\\=]{8,})(?![(\[])"
+# What a name that says so is assigned. All parts are bounded, and no two can take the same
+# characters, so that the time grows with the length of a text whatever stands in it.
+_NAME: Final = (
+    r"(?:passw(?:or)?d|passphrase|pwd|secret|contrase(?:ñ|n)a|(?:db|database|key)[_-]?pass|"
+    r"(?:api|auth|service|account|db|database|priv|private|client|access|secret)[_-]?key|"
+    r"(?:access|auth|refresh|bearer|api)[_-]?token)"
+)
+_SIGN: Final = r"[ \t]{0,4}(?:=>|:=|[:=])[ \t]{0,4}"
+# With quotes, in programs and in JSON; `\"` where that stands in another text.
+_QUOTED: Final = re.compile(
+    rf"(?i){_NAME}([\w-]{{0,32}})\\{{0,4}}[\"']?\]?(?:[ \t]{{0,4}}:[ \t]{{0,4}}str)?"
+    rf"(?:{_SIGN}|[ \t]{{0,4}}[!=]==?[ \t]{{0,4}})"
+    r"[bfru@]{0,2}\\{0,4}(?:\"([^\"\s]{6,256})\"|'([^'\s]{6,256})')"
+)
+# Without, in files of settings, headers and options.
+_BARE: Final = re.compile(
+    rf"(?i)(?:{_NAME}\\{{0,4}}[\"']?{_SIGN}(?!=)|--token[ =]|authorization:[ \t]?(?:token|apikey)[ \t])"
+    r"([^\s\"'`\\,;(){}\[\]<>$&|]{8,256})(?![(\[\w])"
+)
+_NO_SECRET_SUFFIX: Final = re.compile(
+    r"(?i)(?:file|path|dir|url|uri|id|name|ref|type|field|hint|label|length|min|max|arn|hash)s?"
+)
+_CODE: Final = re.compile(
+    # What programs assign: names with dots, a name like the one that it is assigned to, addresses.
+    r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\.?|[A-Za-z_]+|(?i:\w*(?:passw|secret|key|token)\w*)|"
+    r"[0-9._-]+|/.*|.*://.*"
 )
 _PRIVATE_KEY: Final = re.compile(
     r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----"
@@ -76,21 +102,21 @@ _PRIVATE_KEY_CUT: Final = re.compile(
     r"(?:(?:\\n|[\r\n])+(?:[A-Za-z0-9+/=]{16,}|(?:Proc-Type|DEK-Info|Version|Comment): [^\r\n]*))*"
 )
 _PRIVATE_KEY_HINT: Final = "PRIVATE KEY"
-# The library's keyword detector needs one of these (lower case) in a line, and a quote.
-_KEYWORD_HINT: Final = re.compile(
-    r"(?i)(?:api|auth|service|account|db|database|priv|private|client)_?key|pass|pwd|secret|contrase"
-)
 _LEFT_OUT: Final = frozenset(
     {
         # These three guess by entropy or find what is no secret.
         "Base64 High Entropy String",
         "Hex High Entropy String",
         "Public IP (ipv4)",
-        # Handled here: the library finds only the heading.
+        # Handled here: of a private key the library finds only the heading, and the patterns of the
+        # others take a time that grows with the square of a text made for it.
         "Private Key",
+        "JSON Web Token",
+        "NPM tokens",
+        "OpenAI Token",
+        "Secret Keyword",
     }
 )
-_KEYWORD: Final = "Secret Keyword"
 # What must stand in a text for a pattern to match: looking for that takes a hundredth of the time.
 _HINTS: Final[dict[str, tuple[str, ...]]] = {
     "Artifactory Credentials": ("AKC", *(f"AP{char}" for char in "0123456789ABCDEF")),
@@ -113,7 +139,8 @@ _HINTS: Final[dict[str, tuple[str, ...]]] = {
         "gloas-",
     ),
     "Mailchimp Access Key": tuple(f"-us{digit}" for digit in "0123456789"),
-    "NPM tokens": (":_authToken",),
+    "JSON Web Token": ("eyJ",),
+    "NPM Token": (":_authToken",),
     "SendGrid API Key": ("SG.",),
     "Slack Token": ("xox", "xapp-", "hooks.slack.com"),
     "Square OAuth Secret": ("sq0csp",),
@@ -141,7 +168,7 @@ _ASSIGNING_WORDS: Final = (
     "cloudant",
 )
 _LINE_CHARS_MAX: Final = (
-    20_000  # the keyword patterns look back and forth; a minified file is no secret
+    20_000  # some of the library's patterns look back and forth; a minified file is no secret
 )
 _PASSWORD_CHARS_MIN: Final = 6
 
@@ -180,16 +207,8 @@ class Detector:
         plugins = _plugins()
         self._forms: list[tuple[str, re.Pattern[str]]] = [*_OWN]
         self._by_line: list[tuple[str, re.Pattern[str]]] = []
-        self._others: list[_Plugin] = []
-        self._keyword: _Plugin | None = None
         for plugin in plugins:
-            patterns = getattr(plugin, "denylist", None)
-            if plugin.secret_type == _KEYWORD:
-                self._keyword = plugin
-            elif patterns is not None and "analyze_string" not in type(plugin).__dict__:
-                self._add_forms(plugin.secret_type, patterns)
-            else:
-                self._others.append(plugin)
+            self._add_forms(plugin.secret_type, plugin.denylist)
         self._is_no_password = _password_filters()
 
     def _add_forms(self, kind: str, patterns: Iterable[re.Pattern[str]]) -> None:
@@ -221,9 +240,6 @@ class Detector:
         for kind, pattern in self._forms:
             if _may_hold(kind, text):
                 yield from _spans(pattern, text, kind)
-        for plugin in self._others:
-            for secret in plugin.analyze_string(text):
-                yield from _occurrences(text, secret, plugin.secret_type)
 
     def _find_in_lines(self, text: str) -> Iterator[Found]:
         """Assignments: of passwords, and of keys whose own form says too little."""
@@ -236,13 +252,9 @@ class Detector:
         if _BY_LINE_HINT.search(line):
             for kind, pattern in self._by_line:
                 yield from _spans(pattern, line, kind)
-            for match in _UNQUOTED.finditer(line):
-                if not self._is_no_password(match[1], line):
-                    yield Found(*match.span(1), "Password")
-        if self._keyword is not None and _KEYWORD_HINT.search(line):
-            for secret in self._keyword.analyze_string(line):
-                if not self._is_no_password(secret, line):
-                    yield from _occurrences(line, secret, "Password")
+        for start, end in _assigned(line):
+            if not self._is_no_password(line[start:end], line):
+                yield Found(start, end, "Password")
 
 
 def _lines_with_a_word(text: str) -> list[tuple[int, int]]:
@@ -259,6 +271,18 @@ def _lines_with_a_word(text: str) -> list[tuple[int, int]]:
             found.add((lower.rfind("\n", 0, at) + 1, end))
             at = lower.find(word, end)
     return sorted(found)
+
+
+def _assigned(line: str) -> Iterator[tuple[int, int]]:
+    """Where the values stand that a line assigns to names of secrets."""
+    for match in _QUOTED.finditer(line):
+        suffix = match[1].replace("-", "_").rpartition("_")[2] or match[1]
+        if not _NO_SECRET_SUFFIX.fullmatch(suffix):
+            start, end = match.span(2) if match[2] is not None else match.span(3)
+            yield start, end - (line[end - 1] == "\\")
+    for match in _BARE.finditer(line):
+        if not _CODE.fullmatch(match[1]):
+            yield match.span(1)
 
 
 def _private_keys(text: str) -> Iterator[Found]:
@@ -315,13 +339,6 @@ def _spans(pattern: re.Pattern[str], text: str, kind: str) -> Iterator[Found]:
         while start < end and text[end - 1] in _DELIMITERS:
             end -= 1
         yield Found(start, end, kind)
-
-
-def _occurrences(text: str, secret: str, kind: str) -> Iterator[Found]:
-    at = text.find(secret) if secret else -1
-    while at >= 0:
-        yield Found(at, at + len(secret), kind)
-        at = text.find(secret, at + len(secret))
 
 
 def _without_overlaps(found: Iterable[Found]) -> Iterator[Found]:

@@ -34,6 +34,7 @@ _SECRET_KEY: Final = re.compile(
     r"(?:access|auth|refresh|id|api|bearer)_?token|client_?secret|secret_?(?:access_?)?key)"
 )
 _SECRET_CHARS_MIN: Final = 6
+_PLAIN_NAMES_MAX: Final = 4096
 
 
 class Moved(NamedTuple):
@@ -50,6 +51,7 @@ class Redactor:
         self.counts: Counter[str] = Counter()
         self.moved: dict[str, Moved] = {}
         self.detector = detector or Detector(secret_values(environ))
+        self._plain_names: set[str] = set()
 
     # --- text ----------------------------------------------------------------------------
 
@@ -124,7 +126,9 @@ class Redactor:
 
     def _object(self, value: dict[str, object]) -> object:
         items = {key: self._member(key, item) for key, item in value.items()}
-        if all(items[key] is value[key] for key in value):
+        if not all(map(self._is_plain_name, items)):
+            items = self._renamed(items)
+        elif all(items[key] is value[key] for key in value):
             return value
         moved = self.moved.get(str(value.get("sha256")))
         if moved is not None and "size" in value:
@@ -133,6 +137,26 @@ class Redactor:
             items.pop("signature", None)
             items.pop("provider", None)
         return items
+
+    def _is_plain_name(self, name: str) -> bool:
+        """Whether no secret is in it. The names of a format come again and again."""
+        if name in self._plain_names:
+            return True
+        if self.detector.find(name):
+            return False
+        if len(self._plain_names) < _PLAIN_NAMES_MAX:
+            self._plain_names.add(name)
+        return True
+
+    def _renamed(self, items: dict[str, object]) -> dict[str, object]:
+        """With the secrets taken out of the names as well; no two become one."""
+        renamed: dict[str, object] = {}
+        for key, item in items.items():
+            name = self.text(key)
+            while name in renamed:
+                name += "'"
+            renamed[name] = item
+        return renamed
 
     def _member(self, key: str, value: object) -> object:
         if key in _VERBATIM:
