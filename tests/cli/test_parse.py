@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +13,7 @@ from typing import get_args
 import pytest
 from tests.cli.shell import Shell
 
-from rewake.cli import app
+from rewake.cli import app, table
 from rewake.cli.quick import parse
 from rewake.cli.slash import HELP, Name
 from rewake.cli.table import COMMANDS, ROOT, Values
@@ -94,6 +96,14 @@ def test_both_parsers_agree(arguments: list[str], monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("arguments", LEFT_TO_THE_LIBRARY, ids=" ".join)
 def test_what_is_not_plainly_right_is_left_to_the_library(arguments: list[str]) -> None:
     assert parse(arguments) is None
+
+
+def test_each_part_of_the_table_has_the_commands_that_are_looked_for_in_it() -> None:
+    parts = [item.name for item in pkgutil.iter_modules(table.__path__)]
+    loaded = [importlib.import_module(f"{table.__name__}.{part}") for part in parts]
+    defined = [command.name for part in loaded for command in getattr(part, "COMMANDS", ())]
+    assert sorted(defined) == sorted(COMMANDS)
+    assert all(COMMANDS[name].name == name for name in COMMANDS)
 
 
 @pytest.mark.parametrize("name", ["", *COMMANDS])
