@@ -155,6 +155,21 @@ def test_check_speaks_of_mcp_json_too(shell: Shell) -> None:
     assert "mcp_servers doesn't count" in done.out
 
 
+def test_check_speaks_of_hooks_and_servers_that_never_run(shell: Shell, user: Path) -> None:
+    hooks = {"PreToolUse": [{"matcher": "("}], "Before": []}
+    servers = {"neither": {}, "hole": {"command": "x", "args": ["${NOT_SET_ANYWHERE}"]}}
+    put(user, json.dumps({"hooks": hooks, "mcp_servers": servers}, indent=1))
+    done = shell.run("config", "check")
+    assert done.code == 0
+    for said in (
+        f"{user}:3, the matcher '(' of PreToolUse is no regular expression",
+        "there is no hook event 'Before'",
+        "'neither' needs either a command or a url",
+        "NOT_SET_ANYWHERE is not set",
+    ):
+        assert said in done.out
+
+
 def test_two_formats_in_one_place_are_refused(shell: Shell, user: Path) -> None:
     put(user, "{}")
     put(user.with_suffix(".toml"), "")

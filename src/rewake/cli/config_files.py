@@ -9,11 +9,15 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
+from rewake.agent.hooks import hooks_in
+from rewake.agent.mcp.config import server_configs
 from rewake.agent.rules import parse_rule
 from rewake.cli.editor import chosen_editor, is_edited
 from rewake.cli.jsonout import print_json
@@ -26,7 +30,9 @@ from rewake.settings.check import lookup, shown
 from rewake.settings.examine import Finding, examine, of_error, trust_findings
 from rewake.settings.keys import KEYS
 from rewake.settings.load import FileSource, Loaded, load
+from rewake.settings.schema import Settings
 from rewake.settings.source import Source, is_toml, text_in
+from rewake.settings.spots import dotted
 from rewake.settings.write import migrate_file
 
 if TYPE_CHECKING:
@@ -43,7 +49,7 @@ def check(at: Place, *, as_json: bool) -> int:
     places = places_of(at)
     findings, sources = examine(places)
     for source in sources:
-        findings += _rules(source)
+        findings += [*_rules(source), *_hooks(source), *_servers(source, at.environ)]
     known = {(item.file, item.line, item.key) for item in findings}
     findings += [
         item for item in trust_findings(places) if (item.file, item.line, item.key) not in known
@@ -79,6 +85,27 @@ def _rules(source: Source) -> list[Finding]:
                 error = source.error((*path, number), "Tool or Tool(what)", shown(rule))
                 found.append(of_error(error))
     return found
+
+
+def _hooks(source: Source) -> Iterator[Finding]:
+    given = msgspec.convert(source.data, Settings).hooks
+    for event, matchers in given.items():
+        path = ("hooks", event)
+        for problem in hooks_in({event: matchers}, source.where(path))[1]:
+            yield _warning(source, path, problem)
+
+
+def _servers(source: Source, environ: Mapping[str, str]) -> Iterator[Finding]:
+    given = msgspec.convert(source.data, Settings).mcp_servers
+    for name, server in given.items():
+        path = ("mcp_servers", name)
+        for problem in server_configs({name: server}, environ)[1]:
+            yield _warning(source, path, f"{source.where(path)}: {problem}")
+
+
+def _warning(source: Source, path: tuple[str, ...], message: str) -> Finding:
+    line, column = source.place(path)
+    return Finding("warning", source.label, line, column, dotted(path), message)
 
 
 # --- migrate ---------------------------------------------------------------------------------
