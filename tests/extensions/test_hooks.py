@@ -15,8 +15,9 @@ from tests.cli.shell import Shell, call, turn, wait_until
 from tests.extensions.writing import user_hooks, write
 
 import rewake
+from rewake.agent.hook_answer import said_by
 from rewake.agent.hook_process import STDOUT_BYTES_MAX, HookRun, run_hook
-from rewake.agent.hooks import Hooks, PromptBlockedError, hooks_in, said_by
+from rewake.agent.hooks import Hooks, PromptBlockedError, hooks_in
 from rewake.agent.permissions import Allowed, Answer, Denied, Permissions, Question
 from rewake.agent.ports import Prepared, Ruling, Tool, ToolOutput
 from rewake.compose.agents import AgentOptions, build_agent
