@@ -57,6 +57,12 @@ def test_the_labelled_set_has_few_misses_and_few_false_alarms(
     assert len(alarms) <= 2
 
 
+@pytest.mark.parametrize("name", SECRETS)
+def test_what_was_redacted_stays_as_it_is_when_it_is_redacted_again(name: str) -> None:
+    once = Redactor({}).text(SECRETS[name][0])
+    assert Redactor({}).text(once) == once
+
+
 def _redacted(detector: Detector, text: str) -> str:
     for found in reversed(detector.find(text)):
         text = text[: found.start] + text[found.end :]

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 
 from rewake.errors import StorageError
+from rewake.log.disk import Disk
 from rewake.model.content import Text, Usage
 from rewake.model.events import Checkpoint, History, Message, StateTransition
 from rewake.record.trace import TraceOptions, TraceSink
-from rewake.record.trace_file import older, trace_files
-from rewake.record.trace_reader import summarise_trace
+from rewake.record.trace_file import TraceFile, older, trace_files
+from rewake.record.trace_reader import read_trace, summarise_trace
 
 HELLO = Message("user", (Text("hello"),))
 ASKING = StateTransition("idle", "requesting")
@@ -152,6 +153,65 @@ def test_a_detector_that_can_not_be_loaded_lets_nothing_through(world: Any) -> N
     with pytest.raises(ImportError):
         sink.close()
     assert lines(world) == []
+
+
+def test_a_failure_of_a_note_costs_no_sum(world: Any) -> None:
+    def fails() -> Any:
+        raise ImportError("no detector")
+
+    sink = trace(world, make_redact=fails)
+    recorder = world.recorder(sinks=(sink,))
+    sink.note("response", {"duration_ms": 20.0})
+    for _ in range(3):
+        recorder.submit(Message("assistant", (Text("a"),), usage=Usage(10, 3)))
+        sink.note("response", {"duration_ms": 1.0})
+        recorder.flush()
+    recorder.close()
+    (problem,) = recorder.problems
+    assert (problem.sink, "no detector" in problem.message) == ("TraceSink", True)
+    (summary,) = notes(world, "summary")
+    assert (summary["requests"], summary["events"], summary["input_tokens"]) == (4, 3, 30)
+
+
+def test_usage_that_comes_late_counts(world: Any) -> None:
+    recorder = world.recorder("process", sinks=(trace(world),))
+    message = recorder.submit(Message("assistant", (Text("a"),)))
+    recorder.amend(message.event_id, usage=Usage(10, 3))
+    recorder.close()
+    (summary,) = notes(world, "summary")
+    assert (summary["events"], summary["input_tokens"], summary["output_tokens"]) == (2, 10, 3)
+
+
+def test_a_line_that_a_crash_cut_costs_that_line_only(world: Any) -> None:
+    path = world.directory / "trace.jsonl"
+    path.write_bytes(b'{"time":"x"}\n{"time":')
+    sink = trace(world)
+    sink.note("request", {"messages": 1})
+    sink.close()
+    assert summarise_trace(path).unreadable == 1
+    assert len(path.read_bytes().split(b"\n")) == 4
+
+
+class FillsUp(Disk):
+    """Takes five bytes of its next write when told to."""
+
+    is_full = False
+
+    def write(self, descriptor: int, data: bytes) -> int:
+        taken, self.is_full = (5 if self.is_full else len(data)), False
+        return super().write(descriptor, data[:taken])
+
+
+def test_a_write_that_a_full_disk_cut_costs_that_line_only(world: Any) -> None:
+    path, disk = world.directory / "trace.jsonl", FillsUp()
+    file = TraceFile(path, disk, files_max=1)
+    file.write(b"{}\n")
+    disk.is_full = True
+    with pytest.raises(StorageError):
+        file.write(b'{"lost":1}\n')
+    file.write(b'{"kept":1}\n')
+    file.close()
+    assert [line is not None for line in read_trace(path)] == [True, False, True]
 
 
 def test_long_texts_and_long_notes_are_cut(world: Any) -> None:

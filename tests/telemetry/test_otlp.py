@@ -27,6 +27,7 @@ from tests.telemetry.collector import Collected, attributes, collector
 
 KEY = "sk-" + "ant-api03-" + "aB3dE5gH7jK9mN1pQ3sT5vX7" * 3
 MODEL = "anthropic:claude-sonnet-5-5"
+SMALL = "openai:gpt-small"
 
 
 @pytest.fixture
@@ -196,13 +197,14 @@ def test_a_sub_agent_s_span_is_below_the_call_that_it_answers(
         session.assistant([ToolCall("c", "Task", {})], stop_reason="tool_use")
         with session.action(ToolCall("c", "Task", {}), intent=AgentIntent("child")) as action:
             session.record(AgentEvent("child", "spawned", "find it", "explorer", action.call_id))
-            child = rewake.open_session(project, home=home, model=MODEL, session_id="other")
+            child = rewake.open_session(project, home=home, model=SMALL, session_id="other")
             with child:
                 child.user("Find it")
                 child.assistant("Here.")
                 child.terminal("done")
             session.record(AgentEvent("child", "completed", call_id=action.call_id))
             action.complete("found")
+        session.assistant("Found.")
         session.terminal("done")
     assert child.transcript is not None
     sidechain = session.directory / "agents" / "child.jsonl"
@@ -215,6 +217,12 @@ def test_a_sub_agent_s_span_is_below_the_call_that_it_answers(
     call, below = collected.span("execute_tool Task"), collected.span("invoke_agent explorer")
     assert (below.parent_span_id, below.trace_id) == (call.span_id, call.trace_id)
     assert attributes(below)["gen_ai.agent.id"] == "child"
+    # Each is told with the model that it asked.
+    assert sorted(name for name in collected.names() if name.startswith("chat")) == [
+        "chat claude-sonnet-5-5",
+        "chat claude-sonnet-5-5",
+        "chat gpt-small",
+    ]
 
 
 def nowhere() -> str:

@@ -58,7 +58,15 @@ class TracedModel:
         try:
             reply = await self.model.request(request, heard)
         except ModelError as error:
-            told = {"error": str(error), "status": error.status, "retryable": error.retryable}
+            told: JsonObject = {
+                "error": str(error),
+                "status": error.status,
+                "retryable": error.retryable,
+            }
+            self._note("response", {"duration_ms": since(self.monotonic_ns()), **told})
+            raise
+        except BaseException as error:  # an interruption too took its time, and is raised again
+            told = {"error": type(error).__name__}
             self._note("response", {"duration_ms": since(self.monotonic_ns()), **told})
             raise
         timing: JsonObject = {"duration_ms": since(self.monotonic_ns())}
@@ -82,7 +90,7 @@ class TracedModel:
     def _request(self, request: ModelRequest) -> JsonObject:
         messages, before = request.messages, self._messages
         # Requests only grow between two compactions, so the last one tells whether this one goes on.
-        goes_on = bool(before) and messages[: len(before)][-1:] == before[-1:]
+        goes_on = bool(before) and messages[len(before) - 1 : len(before)] == before[-1:]
         repeated = len(before) if goes_on else 0
         self._messages = messages
         told: JsonObject = {

@@ -123,7 +123,7 @@ class BestEffort:
                 self._note(sink, error)
 
     def _note(self, sink: Sink, error: Exception) -> None:
-        name = type(sink).__name__
+        name = type(sink.sink if isinstance(sink, KeptOpen) else sink).__name__
         known = self.problems.get(name)
         if known is not None:
             known.count += 1
@@ -138,15 +138,15 @@ class KeptOpen:
     """A sink that somebody else closes: it is told of the events of another recorder as well."""
 
     def __init__(self, sink: Sink) -> None:
-        self._sink = sink
+        self.sink = sink
 
     def record(self, event: Event, line: bytes) -> None:
         """One more event."""
-        self._sink.record(event, line)
+        self.sink.record(event, line)
 
     def flush(self) -> None:
         """Hand to the operating system what is buffered."""
-        self._sink.flush()
+        self.sink.flush()
 
     def close(self) -> None:
         """Nothing: see above."""

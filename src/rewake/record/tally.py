@@ -8,11 +8,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 
 from rewake.model.content import JsonObject, Usage
-from rewake.model.events import Checkpoint, Event, Message, StateTransition
+from rewake.model.events import Checkpoint, Event, Message, MessageAmendment, StateTransition
 
 _REQUESTING = "requesting"
 _WAITING = "waiting"
-_COUNTED = frozenset({"message", "checkpoint", "state_transition"})
+_COUNTED = frozenset({"message", "message_amendment", "checkpoint", "state_transition"})
 
 
 @dataclass(slots=True)
@@ -57,7 +57,7 @@ class Tally:
         if event.event_type not in _COUNTED:
             return None
         payload = event.payload
-        if isinstance(payload, Message) and payload.usage is not None:
+        if isinstance(payload, Message | MessageAmendment) and payload.usage is not None:
             self.usage = self.usage + payload.usage
         elif isinstance(payload, Checkpoint):
             self.now.compactions += payload.kind == "compaction"

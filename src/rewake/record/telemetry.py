@@ -87,6 +87,7 @@ class _Agent:
     usage: Usage = field(default_factory=Usage)
     name: str = AGENT_NAME
     parent: Span | None = None
+    model: str = ""
 
 
 class TelemetrySink:
@@ -110,8 +111,7 @@ class TelemetrySink:
         self._redact = redact
         self._on_close = on_close
         self._mutex = threading.Lock()
-        self._agents: dict[str | None, _Agent] = {}
-        self._model = ""
+        self._agents: dict[str | None, _Agent] = {None: _Agent()}
         self._newest_ns = 0
         self._tokens = meter.create_histogram(
             "gen_ai.client.token.usage",
@@ -132,7 +132,7 @@ class TelemetrySink:
             agent = self._agents.setdefault(event.agent_id, _Agent())
             payload = event.payload
             if isinstance(payload, RunStart):
-                self._model = payload.model or self._model
+                agent.model = payload.model or agent.model
             elif isinstance(payload, Message):
                 self._message(event, agent, payload, at_ns)
             elif isinstance(payload, MessageAmendment):
@@ -156,7 +156,7 @@ class TelemetrySink:
         with self._mutex:
             for agent in reversed(self._agents.values()):
                 self._end_run(agent, self._newest_ns, "interrupted")
-            self._agents.clear()
+            self._agents = {None: _Agent()}
         self._on_close()
 
     # --- runs ----------------------------------------------------------------------------
@@ -171,7 +171,7 @@ class TelemetrySink:
 
     def _run(self, event: Event, agent: _Agent, at_ns: int) -> Span:
         if agent.run is None:
-            attributes = self._common("invoke_agent") | {
+            attributes = self._common("invoke_agent", agent) | {
                 _KEYS["agent_name"]: agent.name,
                 _KEYS["conversation"]: event.session_id,
             }
@@ -220,7 +220,7 @@ class TelemetrySink:
             agent.chat = None
         if payload.to_state == _REQUESTING and agent.chat is None:
             run = self._run(event, agent, at_ns)
-            attributes = self._common("chat") | {_KEYS["conversation"]: event.session_id}
+            attributes = self._common("chat", agent) | {_KEYS["conversation"]: event.session_id}
             agent.chat = self._start("chat", attributes, at_ns, run, "client")
             agent.chat_began_ns = at_ns
 
@@ -228,7 +228,7 @@ class TelemetrySink:
         run = self._run(event, agent, at_ns)
         if agent.chat is None:  # of a loop that records no requests
             agent.chat_began_ns = at_ns
-            attributes = self._common("chat") | {_KEYS["conversation"]: event.session_id}
+            attributes = self._common("chat", agent) | {_KEYS["conversation"]: event.session_id}
             agent.chat = self._start("chat", attributes, at_ns, run, "client")
         span, agent.chat = agent.chat, None
         if message.model:
@@ -239,14 +239,14 @@ class TelemetrySink:
             span.set_attributes(_usage(message.usage))
         self._tell(span, "output_messages", message.content)
         self._end(span, at_ns)
-        self._measure("chat", at_ns - agent.chat_began_ns, message.model)
+        self._measure("chat", agent, at_ns - agent.chat_began_ns, message.model)
         self._use(agent, message.usage, message.model)
 
     def _use(self, agent: _Agent, usage: Usage | None, answered_by: str) -> None:
         if usage is None:
             return
         agent.usage = agent.usage + usage
-        attributes = self._common("chat")
+        attributes = self._common("chat", agent)
         if answered_by:
             attributes[_KEYS["answered_by"]] = answered_by
         for kind, count in (("input", usage.input_tokens), ("output", usage.output_tokens)):
@@ -259,7 +259,7 @@ class TelemetrySink:
         if payload.status == "requested":
             return
         if payload.status == "started":
-            attributes = self._common("execute_tool") | {
+            attributes = self._common("execute_tool", agent) | {
                 _KEYS["tool"]: payload.tool_name,
                 _KEYS["tool_type"]: "function",
                 _KEYS["call_id"]: payload.provider_call_id or call_id,
@@ -287,16 +287,17 @@ class TelemetrySink:
         if payload.result is not None:
             self._tell(span, "result", payload.result.content)
         self._end(span, at_ns, error=error)
-        self._measure("execute_tool", at_ns - began_ns, "", payload.tool_name)
+        self._measure("execute_tool", agent, at_ns - began_ns, "", payload.tool_name)
 
     # --- small things --------------------------------------------------------------------
 
-    def _common(self, operation: str) -> Attributes:
+    def _common(self, operation: str, agent: _Agent) -> Attributes:
         attributes: Attributes = {_KEYS["operation"]: operation}
-        if self._model:
-            provider, colon, name = self._model.partition(":")
+        model = agent.model or self._agents[None].model  # an agent without one has the session's
+        if model:
+            provider, colon, name = model.partition(":")
             attributes[_KEYS["provider"]] = provider if colon else AGENT_NAME
-            attributes[_KEYS["model"]] = name or self._model
+            attributes[_KEYS["model"]] = name or model
         return attributes
 
     def _start(
@@ -324,8 +325,10 @@ class TelemetrySink:
             span.set_status(StatusCode.ERROR, error[:200] if self._content else None)
         span.end(at_ns)
 
-    def _measure(self, operation: str, took_ns: int, answered_by: str, tool: str = "") -> None:
-        attributes = self._common(operation)
+    def _measure(
+        self, operation: str, agent: _Agent, took_ns: int, answered_by: str, tool: str = ""
+    ) -> None:
+        attributes = self._common(operation, agent)
         if answered_by:
             attributes[_KEYS["answered_by"]] = answered_by
         if tool:

@@ -112,8 +112,6 @@ class TraceSink:
 
     def record(self, event: Event, line: bytes) -> None:
         with self._mutex:
-            if self._failure is not None:
-                self._raise_failure()
             now_ns = self._monotonic_ns()
             since_us = (now_ns - self._previous_ns) // _NS_PER_US
             self._previous_ns = now_ns
@@ -130,6 +128,8 @@ class TraceSink:
             self._chars += len(told)
             if self._chars >= _BUFFER_CHARS or now_ns - self._flushed_ns >= _FLUSH_DELAY_NS_MAX:
                 self._flush()
+            if self._failure is not None:
+                self._raise_failure()
 
     def committed(self, duration_ns: int) -> None:
         """A sync of the transcript took this long."""
@@ -202,8 +202,8 @@ class TraceSink:
     def flush(self) -> None:
         """Hand what is buffered to the operating system."""
         with self._mutex:
-            self._raise_failure()
             self._flush()
+            self._raise_failure()
 
     def close(self) -> None:
         """Write what waits and what the run came to, and release; harmless when called twice."""
@@ -216,9 +216,9 @@ class TraceSink:
             return
         try:
             with self._mutex:
-                self._raise_failure()
                 self._sum_up()
                 self._flush()
+                self._raise_failure()
         finally:
             self._file.close()
 

@@ -6,6 +6,7 @@ lines, so that any reader finds JSON Lines in each of them.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from rewake.log.disk import Disk, short_write_error, storage_error
@@ -41,6 +42,7 @@ class TraceFile:
         self._files_max = files_max
         self._descriptor = self._open()
         self._size = path.stat().st_size
+        self._is_torn = self._size > 0 and not _ends_a_line(path)
 
     def write(self, data: bytes) -> None:
         """Append `data`, which ends with a newline, to this file or to a new one."""
@@ -48,11 +50,15 @@ class TraceFile:
             return
         if self._size and self._size + len(data) > self._bytes_max:
             self._rotate()
+        if self._is_torn:  # what a crash or a full disk left costs its own line only
+            data = b"\n" + data
         try:
             written = self._disk.write(self._descriptor, data)
         except OSError as error:
             raise storage_error(error, self.path, "write to") from error
         self._size += written
+        if written:
+            self._is_torn = not data[:written].endswith(b"\n")
         if written != len(data):
             raise short_write_error(self.path, written, len(data))
 
@@ -82,3 +88,13 @@ class TraceFile:
         finally:
             self._descriptor = self._open()
             self._size = self.path.stat().st_size if self.path.exists() else 0
+            self._is_torn = self._is_torn and self._size > 0
+
+
+def _ends_a_line(path: Path) -> bool:
+    try:
+        with path.open("rb") as opened:
+            opened.seek(-1, os.SEEK_END)
+            return opened.read(1) == b"\n"
+    except OSError:
+        return True  # what can't be read is no reason not to write

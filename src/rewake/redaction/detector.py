@@ -60,7 +60,9 @@ _OWN_PATTERNS: Final = frozenset(pattern for _, pattern in _OWN)
 # As `.env` files and the output of `env` have them: capitals, no spaces around the sign.
 _VARIABLE: Final = re.compile(
     r"(?m)(?:^|[\s\"'])(?:export\s+)?(?=[A-Z])[A-Z0-9_]{0,64}?"
-    r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD|PASS|CREDENTIALS?)[A-Z0-9_]{0,64}=(?!(?<=PWD=)/)"
+    r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PWD|PASS|CREDENTIALS?)[A-Z0-9_]{0,64}="
+    # No path, and nothing that was taken out before: what comes out again must be the same.
+    r"(?!(?<=PWD=)/|[\"']?\[redacted:)"
     r"([\"']?)([^\s\"'$<>(){}]{8,})\1"
 )
 _VARIABLE_HINT: Final = re.compile(r"[A-Z]=[\"']?[^\s\"'$<>(){}]{8}")
@@ -88,7 +90,7 @@ _NO_SECRET_SUFFIX: Final = re.compile(
 )
 _CODE: Final = re.compile(
     # What programs assign: names with dots, a name like the one that it is assigned to, addresses.
-    r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\.?|[A-Za-z_]+|(?i:\w*(?:passw|secret|key|token)\w*)|"
+    r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+\.?|[A-Za-z_]+|(?i:(?:\w*_)?(?:passw(?:or)?d|secret|key|token)s?[0-9]?)|"
     r"[0-9._-]+|/.*|.*://.*"
 )
 _PRIVATE_KEY: Final = re.compile(
