@@ -320,6 +320,39 @@ def test_a_disk_that_is_full_for_a_child_ends_the_run(
     assert "Finished." in again.heard()
 
 
+def test_a_disk_that_is_full_for_one_child_stops_those_beside_it(
+    crew: Crew, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_ = Disk.write
+
+    def full(disk: Disk, descriptor: int, data: bytes) -> int:
+        if b"Only the child says this." in data:
+            raise OSError(28, "No space left on device")
+        return write_(disk, descriptor, data)
+
+    async def goes_on_for_ever(request: ModelRequest) -> Reply:
+        await anyio.sleep_forever()
+        return says("never")
+
+    monkeypatch.setattr(Disk, "write", full)
+    beside = [calls(bash("echo 1 >> counter")), goes_on_for_ever]
+    model = TypedModel(
+        main=[calls(task("work"), task("check", "explorer"))],
+        worker=[says("Only the child says this.")],
+        explorer=beside,
+    )
+    assert crew.run(model).reason == "storage_error"
+    monkeypatch.undo()
+    again = TypedModel(
+        main=[says("x"), says("ok")],
+        worker=[says("Finished.")],
+        explorer=[says("x"), says("Checked."), says("Checked.")],
+    )
+    assert crew.run(again, None).response == "ok"
+    assert "Finished." in again.heard()
+    assert "Checked." in again.heard()
+
+
 def test_a_full_disk_under_an_agent_in_the_background_ends_the_run(
     crew: Crew, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -292,6 +292,9 @@ async def _side_by_side(works: Sequence[Callable[[], Awaitable[object]]]) -> Non
     async def guarded(work: Callable[[], Awaitable[object]]) -> None:
         try:
             await work()
+        except StorageError as error:
+            errors.insert(0, error)
+            tasks.cancel_scope.cancel()  # nothing more is done where facts can't be kept
         except Exception as error:  # noqa: BLE001  # raised below, once the others have ended
             errors.append(error)
 
