@@ -63,6 +63,13 @@ def test_an_agent_is_shown_by_the_beginning_of_its_id(shell: Shell) -> None:
     assert shell.run("show", "s", "--agent", agent_id, "--memory").code == 0
 
 
+def test_what_an_agent_changed_is_what_its_call_changed(shell: Shell) -> None:
+    rows = delegated(shell)
+    looked, wrote = (str(row["parent_call_id"]) for row in rows[:2])
+    assert "done.txt" in shell.run("diff", "s", "--call", wrote, "--stat").out
+    assert "done.txt" not in shell.run("diff", "s", "--call", looked, "--stat").out
+
+
 def test_an_agent_that_is_not_there_is_not_found(shell: Shell) -> None:
     delegated(shell)
     done = shell.run("show", "s", "--agent", "nobody")

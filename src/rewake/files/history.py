@@ -154,6 +154,7 @@ def relocated(found: Recorded, there: Path, here: Path) -> Recorded:
     return msgspec.structs.replace(found, changes=changes)
 
 
+_BEGINNINGS: Final = frozenset({"spawned", "resumed"})
 _RELEVANT: Final = frozenset({"session", "run", "tool_lifecycle", "rewind", "agent"})
 
 
@@ -170,9 +171,7 @@ def _changes(event: Event, started: dict[str, _Started]) -> Recorded | None:
     if isinstance(payload, Rewind):
         return _record(event, payload.changes, tool_name="rewind")
     if isinstance(payload, AgentEvent):
-        name = payload.agent_type or "agent"
-        began = started.setdefault(payload.agent_id, _Started(event.event_id))
-        return _record(event, payload.changes, tool_name=name, began_id=began.event_id)
+        return _changes_of_agent(event, payload, started)
     if not isinstance(payload, ToolLifecycle):
         return None
     call_id = payload.call_id or event.event_id
@@ -197,6 +196,17 @@ def _changes(event: Event, started: dict[str, _Started]) -> Recorded | None:
     if found is None:
         return None
     return msgspec.structs.replace(found, doubtful=doubtful, background=shared, scanned=scanned)
+
+
+def _changes_of_agent(
+    event: Event, payload: AgentEvent, started: dict[str, _Started]
+) -> Recorded | None:
+    """What a sub-agent did for the call that it worked for."""
+    began = started.get(payload.agent_id)
+    if began is None or payload.status in _BEGINNINGS:
+        began = started[payload.agent_id] = _Started(event.event_id)
+    name, call_id = payload.agent_type or "agent", payload.call_id
+    return _record(event, payload.changes, tool_name=name, call_id=call_id, began_id=began.event_id)
 
 
 def _record(
