@@ -127,3 +127,14 @@ def test_verify_and_commands_at_the_prompt(shell: Shell) -> None:
         terminal.expect(PROMPT)
         terminal.type(CTRL_D)
         assert terminal.code() == 0
+
+
+def test_a_command_that_has_ended_leaves_the_status_line_by_itself(shell: Shell) -> None:
+    wait = call("Bash", command="while [ ! -e go ]; do sleep 0.1; done", run_in_background=True)
+    model = shell.script(turn("", wait), turn("Started."))
+    with Terminal(shell, "--model", model, "--permission-mode", "bypass") as terminal:
+        terminal.ready()
+        terminal.type("Start it" + ENTER)
+        terminal.see_idle("Started.", "1 command running")
+        (shell.project / "go").touch()
+        terminal.see_no("1 command running")

@@ -241,3 +241,12 @@ def test_the_usage_of_a_command_reads_like_a_manual(shell: Shell) -> None:
     assert "rewake delete [OPTIONS] ID [ID]..." in shell.run("delete", "--help").out
     assert "rewake resolve [OPTIONS] ID [CALL]" in shell.run("resolve", "--help").out
     assert "list[" not in shell.run("tag", "--help").out
+
+
+def test_a_call_is_told_with_its_tool_named_once(shell: Shell) -> None:
+    (shell.project / "a.txt").write_text("one\n")
+    calls = [call("Read", file_path="a.txt"), call("Bash", command="true")]
+    model = shell.script(turn("", *calls), turn("Done."))
+    said = shell.run("-p", "look", "--model", model, "--permission-mode", "bypass").err
+    assert "● Read a.txt\n" in said
+    assert "● Bash true\n" in said

@@ -72,6 +72,14 @@ def test_time_exit_status_and_output_of_a_command_are_told_once() -> None:
     assert [line.strip("│ ") for line in lines[1:]] == ["a", "b", "c", "… 1 more lines"]
 
 
+def test_a_long_line_of_a_result_stays_behind_its_bar() -> None:
+    text = "Started in the background. " * 4
+    lines = ended(edit(1), text, columns=40, is_error=True)
+    assert all(line.startswith("  │ ") for line in lines[1:])
+    assert all(width(line) < 40 for line in lines)
+    assert "".join(line.removeprefix("  │ ") + " " for line in lines[1:]).split() == text.split()
+
+
 @given(st.text(max_size=60), st.text(max_size=200), st.integers(10, 120))
 def test_no_line_of_a_call_steers_the_terminal(name: str, text: str, columns: int) -> None:
     prepared = Prepared(ShellIntent(f"{HOSTILE}{name}", "/", "x"), "", "", f"+{HOSTILE}")

@@ -68,6 +68,29 @@ def test_a_path_with_a_space_is_quoted_and_an_ignored_file_can_still_be_named(
     assert "main.o" in str(listing["text"])
 
 
+def test_tab_twice_keeps_the_only_completion(shell: Shell) -> None:
+    repository(shell)
+    with Terminal(shell, "--model", shell.script(HELLO)) as terminal:
+        terminal.ready()
+        terminal.type("see @mai")
+        terminal.see("src/main.py")
+        terminal.type(TAB)
+        terminal.see("> see @src/main.py")
+        terminal.type(TAB + ", please" + ENTER)
+        terminal.see_idle("Hello.")
+    assert blocks(shell)[0]["text"] == "see @src/main.py, please"
+
+
+def test_a_search_of_earlier_prompts_shows_what_it_finds(shell: Shell) -> None:
+    with Terminal(shell, "--model", shell.script(HELLO, HELLO)) as terminal:
+        terminal.ready()
+        terminal.type("Mend the lexer" + ENTER)
+        terminal.see_idle("Hello.")
+        terminal.type("\x12lex")
+        terminal.see("I-search backward: lex")
+        assert terminal.see("I-search").count("> Mend the lexer") == 2
+
+
 def test_commands_are_completed_with_what_they_do(shell: Shell) -> None:
     with Terminal(shell, "--model", shell.script()) as terminal:
         terminal.ready()
@@ -229,3 +252,12 @@ def test_p_on_a_terminal_shows_its_answer_as_markdown_and_elsewhere_as_it_is(she
     )
     with Terminal(shell, "-p", "go", "--model", model, env={"TERM": "dumb"}) as terminal:
         terminal.expect("# T")
+
+
+def test_a_session_that_goes_on_begins_with_what_was_said_last(shell: Shell) -> None:
+    model = shell.script(turn("Older."), turn("The **lexer** is mended."))
+    shell.run("-p", "First", "--model", model)
+    shell.run("-p", "Mend the lexer", "--continue", "--model", model)
+    with Terminal(shell, "--continue") as terminal:
+        terminal.see("> Mend the lexer", "The lexer is mended.", "Resumed session")
+        assert "Older." not in terminal.all

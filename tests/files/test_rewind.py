@@ -211,6 +211,19 @@ def test_what_is_not_covered_is_told_by_every_plan_that_may_miss_it(
     assert len(world.notices) == 1
 
 
+def test_the_users_own_settings_are_no_work_that_is_not_covered(
+    begin: MakeWorld, project: Path
+) -> None:
+    commit_all(project)
+    (project / ".rewake").mkdir()
+    (project / ".rewake" / ".gitignore").write_text(".gitignore\nsettings.local.*\n*.bak\n")
+    (project / ".rewake" / "settings.local.json").write_text("{}")
+    world = begin()
+    world.ask()
+    world.run("echo 2 > a")
+    assert world.notices == []
+
+
 def test_a_touched_file_is_no_conflict(begin: MakeWorld, project: Path, settled: Settle) -> None:
     fill(project)
     settled()

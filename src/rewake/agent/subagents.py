@@ -424,13 +424,18 @@ class Subagents:
     async def on_prompt(self, prompt: str | None) -> None:  # noqa: ARG002  # the port's
         """Take up what an earlier run left at work: those in the background, then the others."""
         world = self.session.state.world
-        for agent in list(world.open_agents.values()):
-            if agent.background and agent.recovered and agent.status == AGENT_INTERRUPTED:
-                await self._go_on(agent.agent_id, agent.call_id, background=True)
         calls = [call for call in world.calls.values() if self._is_ours(call)]
+        beside = [
+            agent
+            for agent in world.open_agents.values()
+            if agent.background and agent.recovered and agent.status == AGENT_INTERRUPTED
+        ]
+        if count := len(calls) + len(beside):
+            agents = f"{count} sub-agent{'s' * (count != 1)}"
+            self.loop.observer.on_notice(f"Going on with {agents} where the session was cut off.")
+        for agent in beside:
+            await self._go_on(agent.agent_id, agent.call_id, background=True)
         if calls:
-            count = f"{len(calls)} sub-agent{'s' * (len(calls) != 1)}"
-            self.loop.observer.on_notice(f"Going on with {count} where the session was cut off.")
             await self.loop.executor.take_up([(call, self._work_for(call)) for call in calls])
 
     def _is_ours(self, call: OpenCall) -> bool:

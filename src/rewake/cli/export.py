@@ -80,5 +80,9 @@ def _tell_redacted(kinds: dict[str, int] | None) -> None:
         return
     total = sum(kinds.values())
     what = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    found = f"Secrets taken out of {total} places ({what})." if total else "No secret was found."
+    found = (
+        f"Secrets taken out of {total} place{'s' * (total != 1)} ({what})."
+        if total
+        else "No secret was found."
+    )
     note(f"{found} No detector finds all of them: look before you share it.")

@@ -22,6 +22,7 @@ from rewake.cli.prompt.front import Front
 from rewake.cli.prompt.fronts import front_for
 from rewake.cli.prompt.keeping import keeper_at
 from rewake.cli.reporting import TextReporter
+from rewake.cli.resumed import last_exchange
 from rewake.cli.run import tell_resumed
 from rewake.cli.running import Content, exit_code, exit_code_of, run_prompt
 from rewake.cli.settled import ask_for_trust
@@ -30,6 +31,7 @@ from rewake.cli.slash import Command, parse
 from rewake.cli.terminal import one_line, say
 from rewake.compose.place import place
 from rewake.errors import ExitCode, RewakeError, StorageError, UsageError
+from rewake.session.core import Session
 
 _NO_SESSION: Final = "No session yet: it begins with your first prompt."
 _WELCOME: Final = "Enter sends, Esc Enter begins a line, Ctrl-C interrupts, Ctrl-D quits, /help"
@@ -169,7 +171,17 @@ class Conversation:
             self.front.attend(self.agent, self._prepared)
             if self.agent.session.resumed is not None:
                 tell_resumed(self.agent.session.resumed, self.reporter)
+                self._show_last(self.agent.session)
         return self.agent
+
+    def _show_last(self, session: Session) -> None:
+        """Where the conversation stands: the last prompt and the last answer."""
+        prompt, answer = last_exchange(session.state.conversation.entries)
+        if prompt:
+            self.front.said(prompt)
+        if answer:
+            self.reporter.on_text(answer)
+            self.reporter.end_line()
 
     async def close(self) -> None:
         """Record the end if that isn't done, commit and release."""

@@ -67,5 +67,9 @@ def _print(done: Reported) -> None:
         note("Nothing was redacted: it may hold keys and passwords.")
         return
     total = sum(done.redacted.values())
-    found = f"Secrets taken out of {total} places." if total else "No secret was found."
+    found = (
+        f"Secrets taken out of {total} place{'s' * (total != 1)}."
+        if total
+        else "No secret was found."
+    )
     note(f"{found} No detector finds all of them: look before you share it.")

@@ -13,6 +13,7 @@ from typing import Final, TextIO
 
 from rewake.agent.ports import Prepared, Reply
 from rewake.agent.workers import AgentProgress
+from rewake.cli.prompt.calls import subject
 from rewake.cli.terminal import StreamCleaner, clean, fit, one_line, say, style_for
 from rewake.model.content import ToolCall, plain_text
 from rewake.model.events import Outcome
@@ -66,8 +67,8 @@ class TextReporter:
         self.end_line()
         self._running.append(prepared)
         style = style_for(self.notes)
-        summary = fit(prepared.summary, _COLUMNS)
-        say(f"{style.cyan('●')} {style.bold(one_line(tool_name))} {summary}", stream=self.notes)
+        about = fit(subject(tool_name, prepared), _COLUMNS)
+        say(f"{style.cyan('●')} {style.bold(one_line(tool_name))} {about}", stream=self.notes)
 
     def on_result(
         self,

@@ -6,16 +6,17 @@ every resume; nothing is skipped because it is long.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rewake.cli.jsonout import to_json
 from rewake.cli.terminal import one_line
-from rewake.model.content import JsonObject, plain_text
+from rewake.model.content import JsonObject, Text, plain_text
 from rewake.model.events import FileChangeIntent, Intent, ShellIntent, Terminal
 from rewake.resume.evidence import Settlement
 from rewake.resume.load import Damage
 from rewake.session.ports import ResumeState
+from rewake.state.conversation import Entry
 from rewake.state.world import OpenCall
 
 _HASH_CHARS: Final = 12
@@ -71,6 +72,19 @@ def sentences(state: ResumeState) -> Iterator[str]:
         yield f"Pending: {describe_call(call)} had not started; it was not executed."
     yield from map(one_line, state.notices)
     yield from damage_sentences(state.damage)
+
+
+def last_exchange(entries: Sequence[Entry]) -> tuple[str, str]:
+    """The last prompt as it was typed, and the last words said to it; empty where there are none."""
+    answer = ""
+    for entry in reversed(entries):
+        message = entry.message
+        if message.role == "assistant":
+            answer = answer or plain_text(message.content).strip()
+        elif message.role == "user" and not message.source:
+            first = next((block.text for block in message.content if isinstance(block, Text)), "")
+            return message.typed or first.strip(), answer
+    return "", answer
 
 
 def damage_sentences(damage: tuple[Damage, ...] | list[Damage]) -> Iterator[str]:

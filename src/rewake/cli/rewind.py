@@ -128,6 +128,8 @@ def _show(session_id: str, done: TakenBack, choices: RewindChoices, *, as_json: 
         return 0
     for line in _lines(done):
         say(line)
+    if choices.both:
+        say(f"The conversation {'would go' if choices.dry_run else 'went'} back as well.")
     if choices.dry_run:
         style = style_for(sys.stdout)
         for diff in done.diffs:

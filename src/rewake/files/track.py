@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -38,6 +39,8 @@ from rewake.model.events import Change, FileState
 from rewake.resume.chain import path_of
 
 _SHOWN_MAX: Final = 20
+# What `settings/` keeps out of the repository by itself: nobody's work.
+_OWN_IGNORED: Final = re.compile(rb"\.rewake/(\.gitignore|settings\.local\..*|.*\.bak)?")
 _NOT_KEPT: Final = "its content was not kept"
 
 
@@ -350,7 +353,11 @@ class Tracker:
             return
         self._ignored_told = True
         with contextlib.suppress(GitUnusableError):
-            ignored = [path for path in git.ignored() if path not in (self._extra or ())]
+            ignored = [
+                path
+                for path in git.ignored()
+                if path not in (self._extra or ()) and not _OWN_IGNORED.fullmatch(path)
+            ]
             if ignored:
                 self._problems["ignored by git"] = sorted(ignored)
 

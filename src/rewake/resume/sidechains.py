@@ -140,7 +140,8 @@ def last_words(state: SessionState) -> str:
 
 def told(found: Sidechain) -> str:
     """What the model is told of an agent that has ended; it learns the id for a further question."""
-    foot = f"[rewake] Agent {found.agent_id}: {found.steps} steps in all.{left_running(found)}"
+    steps = f"{found.steps} step{'s' * (found.steps != 1)} in all"
+    foot = f"[rewake] Agent {found.agent_id}: {steps}.{left_running(found)}"
     if found.state == "done":
         return f"{found.answer or '(it gave no answer)'}\n\n{foot}"
     return (

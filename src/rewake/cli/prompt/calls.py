@@ -10,7 +10,7 @@ from typing import Final
 
 from rewake.agent.ports import Prepared
 from rewake.agent.workers import AgentProgress
-from rewake.cli.terminal import Style, clean, diff_lines, fit, one_line
+from rewake.cli.terminal import Style, clean, diff_lines, fit, one_line, width
 from rewake.model.events import FileChangeIntent, Outcome, ShellIntent
 
 DIFF_LINES_MAX: Final = 16
@@ -131,8 +131,12 @@ def _facts(
     )
     if not is_error and not is_said_otherwise:
         count = sum(1 for line in text.split("\n") if line.strip())
-        facts.append(fit(text, 40) if count <= 1 and len(text) <= 40 else f"{count} lines")  # noqa: PLR2004  # a few words
+        facts.append(fit(text, 40) if count <= 1 and len(text) <= 40 else _lines(count))  # noqa: PLR2004  # a few words
     return " · ".join(fact for fact in facts if fact)
+
+
+def _lines(count: int) -> str:
+    return f"{count} line{'s' * (count != 1)}"
 
 
 def diff(preview: str, columns: int, style: Style) -> list[str]:
@@ -149,8 +153,27 @@ def _said(text: str, lines_max: int, columns: int, style: Style, paint: object) 
     lines = [line for line in clean(text).split("\n") if line.strip()]
     coloured = paint if callable(paint) else style.dim
     bar = style.dim("│")
-    shown = [f"  {bar} {coloured(_cut(line, columns - 2))}" for line in lines[:lines_max]]
+    room = max(columns - 5, 8)
+    shown = [
+        f"  {bar} {coloured(piece)}"
+        for line in lines[:lines_max]
+        for piece in _wrapped(_cut(line, columns - 2), room)
+    ]
     return shown + [f"  {bar} {line}" for line in _more(lines, lines_max, style)]
+
+
+def _wrapped(line: str, columns: int) -> list[str]:
+    """The line in rows, between words where there are some."""
+    rows, row, taken = [], "", 0
+    for char in line:
+        if taken + width(char) > columns:
+            at = row.rfind(" ") + 1
+            at = at if at > columns // 2 else len(row)
+            rows.append(row[:at].rstrip())
+            row = row[at:]
+            taken = width(row)
+        row, taken = row + char, taken + width(char)
+    return [*rows, row]
 
 
 def _more(lines: list[str], lines_max: int, style: Style) -> list[str]:

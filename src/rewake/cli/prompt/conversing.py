@@ -27,12 +27,14 @@ from rewake.cli.running import Content
 from rewake.cli.signals import Stopper
 from rewake.cli.slash import is_command
 from rewake.cli.terminal import Style, one_line, style_for
+from rewake.compose.commands import commands_of
 from rewake.errors import RewakeError
 
 if TYPE_CHECKING:
     from prompt_toolkit.completion import Completer
 
 _FRAME_S: Final = 0.1
+_WATCH_S: Final = 1.0
 _MODES: Final[tuple[PermissionMode, ...]] = ("default", "acceptEdits", "plan")
 Prepare = Callable[[str], Awaitable[Content]]
 
@@ -90,11 +92,24 @@ class ScreenFront:
         """The screen, until the end; a signal ends it."""
         self._status.update()
         forget = self._stopper.on_stop(self._heard)
+        watching = asyncio.ensure_future(self._watch())
         try:
             async with self.screen.open():
                 yield
         finally:
+            watching.cancel()
             forget()
+
+    async def _watch(self) -> None:
+        """What runs in the background ends while nothing else happens, too."""
+        while True:
+            await asyncio.sleep(_WATCH_S)
+            if self._agent is not None and self._status.facts.others not in {
+                "",
+                _beside(self._agent),
+            }:
+                self._status.update()
+                self.screen.refresh()
 
     def _heard(self) -> None:
         if self._stopper.reason == "interrupted" and self.reporter.is_working:
@@ -249,9 +264,13 @@ class ScreenFront:
 
 
 def _beside(agent: Agent) -> str:
-    """What is at work beside the conversation, as far as it is on record."""
+    """What is at work beside the conversation."""
     world = agent.session.state.world
-    running = sum(command.state == "running" for command in world.commands.values())
+    running = 0
+    if any(command.state == "running" for command in world.commands.values()):
+        # On record is only what the model was told; that one has ended may not be yet.
+        known = commands_of(agent.session)
+        running = sum(item.in_background and item.state == "running" for item in known)
     agents = sum(agent.background and agent.is_at_work for agent in world.open_agents.values())
     counts = ((running, "command"), (agents, "agent"))
     said = [f"{count} {what}{'s' * (count != 1)}" for count, what in counts if count]

@@ -151,6 +151,18 @@ def _editing(bindings: KeyBindings, screen: Screen, keyboard: Keyboard, at_draft
     def take_back(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text(screen.queue.pop())
 
+    def only_one() -> bool:
+        state = screen.draft.complete_state
+        return state is not None and len(state.completions) == 1
+
+    @bindings.add("tab", filter=at_draft & Condition(only_one))
+    def take_it(event: KeyPressEvent) -> None:
+        """Take the only one there is; going round would take it back."""
+        draft = event.current_buffer
+        if draft.complete_state is not None and draft.complete_state.current_completion is None:
+            draft.complete_next()
+        draft.complete_state = None  # the menu closes, what it gave stays
+
     @bindings.add("s-tab", filter=at_draft & Condition(lambda: screen.draft.complete_state is None))
     def mode(event: KeyPressEvent) -> None:  # noqa: ARG001  # the shape of a binding
         keyboard.cycle_mode()

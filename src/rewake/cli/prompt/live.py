@@ -18,7 +18,7 @@ from rewake.agent.workers import AgentProgress
 from rewake.cli.prompt import calls
 from rewake.cli.prompt.themes import Theme
 from rewake.cli.reporting import TextReporter
-from rewake.cli.terminal import StreamCleaner, Style, clean, fit
+from rewake.cli.terminal import StreamCleaner, Style, clean, fit, width
 from rewake.model.events import AgentIntent, Outcome, ShellIntent
 
 if TYPE_CHECKING:
@@ -180,7 +180,9 @@ class LiveReporter(TextReporter):
         """What a question is about."""
         self._previewed = preview
         lines = [self.style.yellow(f"? {fit(title, max(self.columns() - 2, 4))}")]
-        if preview.strip():
+        said = preview.strip()
+        is_in_title = title.endswith(f" {said}") and width(title) + 2 <= self.columns()
+        if said and not is_in_title:
             lines += calls.diff(preview, self.columns(), self.style)
         self._put("question", "\n".join(lines))
 

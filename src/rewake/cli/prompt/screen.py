@@ -272,6 +272,7 @@ class Screen:
             BufferControl(
                 self.draft,
                 search_buffer_control=search.control,
+                preview_search=True,
                 input_processors=[HighlightIncrementalSearchProcessor()],
             ),
             height=self._draft_height,
