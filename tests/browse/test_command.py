@@ -20,6 +20,7 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 def test_resume_leaves_the_browser_for_the_conversation(shell: Shell) -> None:
     model = shell.script(turn("One."))
     shell.run("-p", "an older one", "--model", model, "--session-id", "older")
+    (shell.project / ".git").mkdir()
     settings = shell.project / ".rewake" / "settings.local.json"
     settings.parent.mkdir(exist_ok=True)
     settings.write_text(f'{{"model": "{model}"}}')

@@ -392,6 +392,7 @@ def test_sources_can_be_limited_and_settings_given_for_one_run(shell: Shell, use
 def test_a_conversation_starts_with_a_broken_file_left_out_and_asks_for_everything(
     shell: Shell, user: Path
 ) -> None:
+    (shell.project / ".git").mkdir()
     put(user, '{"permissions": {"mode": "acceptEdits", "deny": ["Bash"]')
     put(
         shell.project / ".rewake/settings.local.json",

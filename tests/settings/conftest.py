@@ -21,6 +21,7 @@ class Files:
         self.home.mkdir()
         self.managed_directory.mkdir()
         (self.project / ".rewake").mkdir(parents=True)
+        (self.project / ".git").mkdir()  # a local file that isn't tracked there is the user's own
 
     @property
     def at(self) -> Place:

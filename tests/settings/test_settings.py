@@ -101,6 +101,7 @@ def test_importing_settings_stays_cheap() -> None:
 def test_a_file_that_comes_with_a_clone_cannot_switch_permissions_off(tmp_path: Path) -> None:
     shared = tmp_path / "project" / ".rewake" / "settings.json"
     shared.parent.mkdir(parents=True)
+    (tmp_path / "project/.git").mkdir()
     shared.write_text('{"permissions": {"mode": "bypass"}}')
     with pytest.raises(SettingsError, match=r"settings\.json:1:26: permissions\.mode"):
         load_settings(tmp_path / "home", tmp_path / "project")
@@ -114,9 +115,9 @@ def test_a_local_file_under_version_control_cannot_switch_permissions_off(tmp_pa
     local = tmp_path / ".rewake" / "settings.local.json"
     local.parent.mkdir()
     local.write_text('{"permissions": {"mode": "bypass"}}')
+    subprocess.run(["git", "-C", str(tmp_path), "init", "-q"], check=True)
     assert load_settings(tmp_path / "home", tmp_path).permissions.mode == "bypass"
-    for arguments in (["init", "-q"], ["add", "-f", str(local)]):
-        subprocess.run(["git", "-C", str(tmp_path), *arguments], check=True)
+    subprocess.run(["git", "-C", str(tmp_path), "add", "-f", str(local)], check=True)
     with pytest.raises(SettingsError, match="comes with the project"):
         load_settings(tmp_path / "home", tmp_path)
 

@@ -148,6 +148,25 @@ def test_the_users_own_local_file_needs_no_trust(files: Files) -> None:
     assert files.loaded().untrusted == ()
 
 
+def test_a_local_file_out_of_an_archive_is_nobodys_own(files: Files) -> None:
+    """Where there is no repository nobody can tell who put it there; a download brings all that was tracked."""
+    (files.project / ".git").rmdir()
+    files.local(json.dumps(WIDE | {"permissions": {"mode": "bypass"}}))
+    loaded = files.loaded()
+    assert (loaded.settings.verify, loaded.settings.hooks) == (None, {})
+    assert loaded.settings.permissions.mode is None
+    answer(files.at, loaded, trusted=True)
+    assert files.loaded().settings.verify == "make test"
+    assert files.loaded().settings.permissions.mode == "bypass"
+
+
+def test_what_the_user_sets_without_a_repository_counts_at_once(files: Files) -> None:
+    (files.project / ".git").rmdir()
+    keep_rule(files.at, "Bash(make:*)")
+    keep_rule(files.at, "Edit")
+    assert files.loaded().settings.permissions.allow == ("Bash(make:*)", "Edit")
+
+
 def test_a_local_file_that_came_with_the_project_does(files: Files) -> None:
     local = files.local(json.dumps(WIDE))
     track(files.project, str(local))

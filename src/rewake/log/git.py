@@ -132,6 +132,11 @@ def has_commit(root: Path, commit: str) -> bool:
     return has_commits(root) and bool(_git(root, "cat-file", "-t", commit))
 
 
+def is_repository(root: Path) -> bool:
+    """Whether `root` is the root of a repository or of a worktree."""
+    return _git_directory(root) is not None
+
+
 def is_tracked(root: Path, path: Path) -> bool:
     """Whether `path` came with the repository at `root`: it, what it leads to, or a link on the way.
 

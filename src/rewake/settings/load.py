@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from rewake.errors import SettingsError
-from rewake.log.git import is_tracked
+from rewake.log.git import is_repository, is_tracked
 from rewake.settings.check import lookup
 from rewake.settings.keys import KEYS, Key
 from rewake.settings.mcp_json import read_mcp_json
@@ -231,12 +231,13 @@ def _file_source(places: Places, name: FileSource) -> Source | None:
     source = read_source(name, places.directory(name), places.stem(name))
     if source is None or source.file is None or name == "user":
         return source
-    if name == "project":
+    if name == "local" and not widening(source):
+        return source  # it doesn't matter whether it came with the project
+    if name == "project" or is_tracked(places.root, source.file):
         source.is_foreign = True
-    elif widening(source):  # only then it matters whether it came with the project
-        source.is_foreign = is_tracked(places.root, source.file)
-    if source.is_foreign:
         refuse_bypass(source)
+    elif not is_repository(places.root):
+        source.is_foreign = True  # an unpacked archive has everything that somebody put into it
     return source
 
 
