@@ -83,6 +83,7 @@ def _secrets() -> dict[str, tuple[str, str]]:
         "telegram": (f"bot 110201543:{_random(35)}", _random(35)),
         "bare variable": ("export TOKEN=9f8e7d6c5b4a", "9f8e7d6c5b4a"),
         "credentials file": (f"aws_secret_access_key = {aws_secret}", aws_secret),
+        "beside a call": ("[x](js:run(1)) password: Tr0ub4dor-3 (old)", "Tr0ub4dor-3"),
         "secret in a secret": ("admin_password: topsecret99\n", "topsecret99"),
         "json in a text": ('body: "{\\"password\\": \\"l0velace!1843\\"}"', "l0velace!1843"),
         "header": ("X-Api-Key: 4f9d8s7f6s9d8f7s", "4f9d8s7f6s9d8f7s"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from rewake.errors import TelemetryError
 from rewake.model.codec import with_members
 from rewake.model.content import ToolCall
 from rewake.model.events import AgentEvent, AgentIntent
-from rewake.record.sinks import Sink
+from rewake.record.sinks import Sink, SinkProblem
 from rewake.settings.schema import Telemetry
 
 pytest.importorskip("opentelemetry.sdk", reason="the extra otel is not installed")
@@ -246,6 +248,48 @@ def test_an_endpoint_that_is_away_costs_the_session_nothing_and_is_told_once(
     assert rewake.resume(session.session_id, project=project, home=home).damage == ()
     (problem,) = problems
     assert "spans" in problem
+
+
+def test_an_endpoint_that_never_ends_its_answer_is_given_up(home: Path, project: Path) -> None:
+    problems: list[SinkProblem] = []
+    with endless() as endpoint:
+        given = Telemetry(enabled=True, endpoint=endpoint)
+        sending = telemetry_sink(place(project, home), given, sent_s_max=0.2)
+        opened = rewake.open_session(
+            project, home=home, sinks=[sending], on_problem=problems.append
+        )
+        with opened as session:
+            session.user("Hello")
+            session.terminal("done")
+        # The answer goes on until `endless` ends, so only giving up comes here.
+    (problem,) = problems
+    assert "Not all could be sent" in problem.message
+
+
+@contextmanager
+def endless() -> Iterator[str]:
+    """A server whose answer's head goes on and on."""
+    is_over = threading.Event()
+
+    def answer(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+            while not is_over.wait(0.01):
+                connection.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    threading.Thread(target=answer, args=(connection,), daemon=True).start()
+
+        threading.Thread(target=serve, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            is_over.set()
 
 
 def test_what_could_not_be_sent_is_an_error_of_who_asked(home: Path, project: Path) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import heapq
 import logging
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -44,8 +46,11 @@ def telemetry_sink(
     tracers, meters = _providers(given.endpoint, at.environ, sent_s_max, unsent.append)
 
     def close() -> None:
-        tracers.shutdown()  # sends what waits
-        meters.shutdown(sent_s_max * 1_000)
+        sending = {
+            "spans": tracers.shutdown,  # sends what waits
+            "metrics": lambda: meters.shutdown(sent_s_max * 1_000),
+        }
+        unsent.extend(_in_time(sending, sent_s_max))
         if unsent:
             raise TelemetryError(
                 f"Not all could be sent to {given.endpoint or 'the OTLP endpoint'}:"
@@ -60,6 +65,33 @@ def telemetry_sink(
         redact=at.redact() if given.content is True else lambda value: value,
         on_close=close,
     )
+
+
+def _in_time(acts: Mapping[str, Callable[[], object]], wait_s_max: float) -> list[str]:
+    """Do all of them at once, and wait so long for all together; returns which did not succeed.
+
+    The exporters' own limits are for each attempt, and an endpoint that answers by drops keeps to none.
+    What still hangs then is left to threads that end with the process.
+    """
+    done: set[str] = set()
+
+    def do(name: str, act: Callable[[], object]) -> None:
+        try:
+            act()
+        except Exception:  # noqa: BLE001  # whatever an exporter fails with, it is not sent
+            return
+        done.add(name)
+
+    threads = [
+        threading.Thread(target=do, args=item, name="rewake-telemetry", daemon=True)
+        for item in acts.items()
+    ]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + wait_s_max
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
+    return [name for name in acts if name not in done]
 
 
 def _providers(

@@ -255,7 +255,7 @@ class Detector:
             for kind, pattern in self._by_line:
                 yield from _spans(pattern, line, kind)
         for start, end in _assigned(line):
-            if not self._is_no_password(line[start:end], line):
+            if not self._is_no_password(line[start:end]):
                 yield Found(start, end, "Password")
 
 
@@ -307,17 +307,16 @@ def _plugins() -> list[_Plugin]:
     return [classes[kind]() for kind in sorted(classes) if kind not in _LEFT_OUT]
 
 
-def _password_filters() -> Callable[[str, str], bool]:
+def _password_filters() -> Callable[[str], bool]:
     """Whether what a name was assigned is a reference, a placeholder or a sample instead of a secret."""
     from detect_secrets.filters import heuristic
 
-    def is_no_password(secret: str, line: str) -> bool:
+    def is_no_password(secret: str) -> bool:
         return bool(
             len(secret) < _PASSWORD_CHARS_MIN
             or " " in secret
             or heuristic.is_templated_secret(secret)
             or heuristic.is_prefixed_with_dollar_sign(secret)
-            or heuristic.is_indirect_reference(line)
             or heuristic.is_not_alphanumeric_string(secret)
             or heuristic.is_potential_uuid(secret)
             or secret.startswith("[redacted:")
