@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 
 import anyio
 import anyio.lowlevel
 import pytest
 from tests.agents.crew import Crew, TypedModel, bash, calls, says, task
+from tests.agents.test_waking import die
 
 from rewake.agent.ports import ModelRequest, Reply
 from rewake.model.content import ToolCall, plain_text
@@ -262,3 +264,33 @@ def test_killed_before_its_call_had_ended_only_the_calls_verdict_tells_of_it(
     for event in crew.events():
         world.apply(event)
     assert world.open_agents == {}
+
+
+def test_an_agent_whose_conversation_was_left_does_not_go_on_until_that_is_undone(
+    crew: Crew,
+) -> None:
+    die(crew, TypedModel(main=[says("first")]), "One.")
+    before = [event.event_id for event in crew.events() if isinstance(event.payload, Message)][-1]
+
+    async def dies_once_it_works(request: ModelRequest) -> Reply:
+        while not crew.counted():  # noqa: ASYNC110  # a file tells nobody
+            await anyio.sleep(0.01)
+        os._exit(1)
+
+    asks = calls(task("look", run_in_background=True))
+    model = TypedModel(
+        main=[says("first"), asks, dies_once_it_works],
+        worker=[calls(bash("echo 1 >> counter")), forever],
+    )
+    die(crew, model, "Two.")
+    with crew.open(resumes_agents=False) as session:
+        session.rewind(before)
+    left = TypedModel(main=[says("x")] * 9, worker=[says("y")] * 9)
+    crew.run(left, "Three.")
+    assert (left.asked("worker"), news(crew)) == (0, [])
+    with crew.open(resumes_agents=False) as session:
+        session.undo_rewind()
+    again = TypedModel(main=[says("x")] * 9, worker=[says("y"), says("y"), says("Found it.")])
+    crew.run(again, "Four.")
+    assert again.asked("worker") > 0
+    assert len(news(crew)) == 1

@@ -429,6 +429,7 @@ class Subagents:
             agent
             for agent in world.open_agents.values()
             if agent.background and agent.recovered and agent.status == AGENT_INTERRUPTED
+            if not agent.left_by
         ]
         if count := len(calls) + len(beside):
             agents = f"{count} sub-agent{'s' * (count != 1)}"
@@ -474,11 +475,13 @@ class Subagents:
             )
 
     def _untold(self) -> list[OpenAgent]:
+        """Those that the conversation at hand knows of, and that are not at work any more."""
         return [
             agent
             # At once: an agent that ends is recorded in a thread of its own.
             for agent in list(self.session.state.world.open_agents.values())
-            if agent.background and not agent.is_at_work and agent.agent_id not in self.workers
+            if agent.background
+            and not (agent.is_at_work or agent.left_by or agent.agent_id in self.workers)
         ]
 
     async def holds_back(self) -> News | None:

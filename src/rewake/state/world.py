@@ -72,7 +72,9 @@ class OpenAgent(msgspec.Struct, frozen=True):
     """An agent that is at work, was interrupted, or whose end the model hasn't been told yet.
 
     `since` is the id of its newest event: what its own transcript has after that isn't accounted for
-    here. `recovered`: a resume found it interrupted, nobody stopped it on purpose.
+    here. `recovered`: a resume found it interrupted, nobody stopped it on purpose. `message_id` is the
+    message that asked for it, and `left_by` the rewind that went back to before that: the conversation
+    at hand knows nothing of it.
     """
 
     agent_id: str
@@ -83,6 +85,8 @@ class OpenAgent(msgspec.Struct, frozen=True):
     since: str = ""
     background: bool = False
     recovered: bool = False
+    message_id: str = ""
+    left_by: str = ""
 
     @property
     def is_at_work(self) -> bool:
@@ -215,7 +219,7 @@ class World(msgspec.Struct):
         elif isinstance(payload, AgentEvent):
             self._agent(event, payload)
         elif isinstance(payload, Checkpoint | Rewind):
-            self._checkpoint(payload)
+            self._checkpoint(event.event_id, payload)
         elif isinstance(payload, SessionStart):
             self.project = payload.project
             self.forked_from = payload.forked_from
@@ -239,7 +243,7 @@ class World(msgspec.Struct):
         if agent is not None and not agent.is_at_work:
             del self.open_agents[agent.agent_id]
 
-    def _checkpoint(self, payload: Checkpoint | Rewind) -> None:
+    def _checkpoint(self, event_id: str, payload: Checkpoint | Rewind) -> None:
         """What summaries cost; a resume looks only at what was written after a checkpoint."""
         if isinstance(payload, Checkpoint):
             self.written = {}
@@ -250,6 +254,16 @@ class World(msgspec.Struct):
             for change in payload.changes:
                 # Taken back on purpose: that it isn't there any more is no loss.
                 self.written.pop(change.path, None)
+            if payload.scope != "files":
+                self._left_behind(event_id, payload)
+
+    def _left_behind(self, event_id: str, rewind: Rewind) -> None:
+        """Which agents the conversation knows of; an undo knows again of those that were left."""
+        for agent_id, agent in self.open_agents.items():
+            if agent.left_by and agent.left_by == rewind.undoes:
+                self.open_agents[agent_id] = msgspec.structs.replace(agent, left_by="")
+            elif not agent.left_by and agent.message_id > (rewind.target_id or ""):
+                self.open_agents[agent_id] = msgspec.structs.replace(agent, left_by=event_id)
 
     def _usage(self, usage: Usage | None) -> None:
         if usage is not None:
@@ -370,6 +384,7 @@ class World(msgspec.Struct):
         self._usage(payload.usage)
         call_id = payload.call_id or known.call_id
         call = self.calls.get(call_id) or OpenCall(call_id, "Task", "completed")
+        message_id = call.message_id or known.message_id
         if payload.status in AGENT_ENDS:  # before that, its own transcript is looked at again
             self._remember_written(call, event, payload.changes)
         background = payload.background or known.background
@@ -385,6 +400,8 @@ class World(msgspec.Struct):
             since=event.event_id,
             background=background,
             recovered=payload.details.get("by") == "recovery",
+            message_id=message_id,
+            left_by=known.left_by if message_id == known.message_id else "",
         )
 
 
