@@ -149,6 +149,20 @@ def test_keys_typed_before_a_question_is_seen_do_not_answer_it(shell: Shell) -> 
     assert not (shell.project / "made.txt").exists()
 
 
+def test_a_word_typed_at_a_question_is_no_answer_whatever_letters_it_has(shell: Shell) -> None:
+    with Terminal(shell, "--model", shell.script(turn("", WRITE), turn("Done."))) as terminal:
+        terminal.ready()
+        terminal.type("go" + ENTER)
+        terminal.see(ASKED)
+        terminal.type("why")
+        terminal.see("> why", "[y] Yes, this once")
+        terminal.see(ASKED)  # it listens again
+        assert not (shell.project / "made.txt").exists()
+        terminal.type("n")
+        terminal.see_idle("Done.", "> why")
+    assert not (shell.project / "made.txt").exists()
+
+
 def test_arrows_and_enter_answer_too_and_a_paste_does_not(shell: Shell) -> None:
     with Terminal(shell, "--model", shell.script(turn("", WRITE), turn("Done."))) as terminal:
         terminal.ready()

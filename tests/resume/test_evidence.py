@@ -371,6 +371,15 @@ def test_a_command_that_ended_alone_is_applied_with_its_result(
     assert "done" in said(settlement)
 
 
+def test_of_a_command_that_was_killed_the_model_is_not_told_that_it_was_through(
+    tmp_path: Path,
+) -> None:
+    wrapper(output_directory(tmp_path), "kill -9 $$").wait()
+    settlement = settle_one(bash_call(), tmp_path)
+    assert "was killed before it was through" in said(settlement)
+    assert "Do not repeat it" not in said(settlement)
+
+
 def test_a_command_that_still_runs_is_told_with_its_output(tmp_path: Path) -> None:
     directory = output_directory(tmp_path)
     for pipe in ("begun", "go"):

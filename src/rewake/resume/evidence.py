@@ -290,6 +290,8 @@ def _shell_finished(
     how = (
         "was stopped with the session: what it had done until then is done. Look at it first."
         if ended.cancelled
+        else "was killed before it was through: what it had done until then is done. Look at it first."
+        if ended.timed_out or ended.output_limit or ended.signal is not None
         else "ended by itself although the session was interrupted. Do not repeat it."
     )
     text = f"The command WAS run and {how}"

@@ -71,12 +71,15 @@ class Asked:
 
 @dataclass(slots=True)
 class Panel:
-    """Where questions stand, one at a time. `changed` is called when it should be drawn anew."""
+    """Where questions stand, one at a time. `changed` is called when it should be drawn anew, `arm`
+    for a question that is to listen once nothing was typed for a moment.
+    """
 
     reason: Buffer
     changed: Callable[[], None]
     focus: Callable[[bool], None]
     asked: Asked | None = None
+    arm: Callable[[Asked], None] = lambda _asked: None
     _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def ask(self, question: Question, show: Callable[[], None]) -> Answer | Refusal | None:
@@ -86,6 +89,7 @@ class Panel:
             said = asyncio.get_running_loop().create_future()
             self.asked = Asked(question, options_for(question), said)
             show()
+            self.arm(self.asked)
             self.changed()
             try:
                 return await said
@@ -97,15 +101,22 @@ class Panel:
 
     # --- what the keys do ----------------------------------------------------------------
 
-    def press(self, key: str) -> None:
-        """A letter: the option that it stands for, if any."""
+    def press(self, key: str) -> bool:
+        """A letter: take the option that it stands for; False if it stands for none.
+
+        Whoever presses another one is writing something, and what follows is no answer either.
+        """
         asked = self.asked
         if asked is None:
-            return
+            return False
         for place, option in enumerate(asked.options):
             if option.key == key.lower():
                 asked.chosen = place
                 self.choose()
+                return True
+        asked.is_armed = False
+        self.arm(asked)
+        return False
 
     def move(self, by: int) -> None:
         """Another option."""
@@ -228,7 +239,8 @@ def bind(  # noqa: C901  # a list of small functions
 
     @bindings.add(Keys.Any, filter=listens)
     def any_key(event: KeyPressEvent) -> None:
-        panel.press(event.data)
+        if event.data.isprintable() and not panel.press(event.data):
+            event.current_buffer.insert_text(event.data)
 
     @bindings.add("up", filter=listens)
     @bindings.add("s-tab", filter=listens)

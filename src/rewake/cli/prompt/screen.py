@@ -95,7 +95,7 @@ class Screen:
             tempfile_suffix=".md",
         )
         reason = Buffer(multiline=False)
-        self.panel = Panel(reason, self.refresh, self._focus_reason)
+        self.panel = Panel(reason, self.refresh, self._focus_reason, arm=self._arm)
         self.app = self._application(reason)
         self.app.key_processor.before_key_press += self._note_key
 
@@ -235,21 +235,11 @@ class Screen:
 
     async def ask(self, question: Question, show: Callable[[], None]) -> Answer | Refusal | None:
         """The user's answer to a question, None where it was interrupted."""
+        return await self.panel.ask(question, show)
 
-        def shown() -> None:
-            show()
-            if self.panel.asked is not None:
-                arming.append(asyncio.ensure_future(self._arm(self.panel.asked)))
-
-        arming: list[asyncio.Future[None]] = []
-        try:
-            return await self.panel.ask(question, shown)
-        finally:
-            for task in arming:
-                task.cancel()
-
-    async def _arm(self, asked: Asked) -> None:
-        await arm(asked, lambda: self._last_key_s, self._draw)
+    def _arm(self, asked: Asked) -> None:
+        arming = asyncio.ensure_future(arm(asked, lambda: self._last_key_s, self._draw))
+        asked.said.add_done_callback(lambda _: arming.cancel())
 
     def _draw(self) -> None:
         self.app._redraw()  # noqa: SLF001  # at once: what was erased, or must be seen, can't wait
