@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import re
 import shutil
@@ -261,6 +262,22 @@ def test_grep_finds_what_a_plain_loop_finds(lines: list[str]) -> None:
 def test_a_pattern_of_many_stars_comes_to_an_end(pattern: str) -> None:
     """A rule that forbids counts from a clone, unasked; this one kept the agent busy for years."""
     assert name_pattern(pattern).match("a/" * 500 + "a" * 500) is None
+
+
+def test_a_thousand_directories_in_one_another_are_searched(tmp_path: Path) -> None:
+    deep = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1_200):
+        os.mkdir("a", dir_fd=deep)  # no path could name it from the root
+        below = os.open("a", os.O_RDONLY, dir_fd=deep)
+        os.close(deep)
+        deep = below
+    os.close(os.open("end.txt", os.O_CREAT | os.O_WRONLY, dir_fd=deep))
+    os.close(deep)
+    try:
+        (found,) = Walk(tmp_path, math.inf).files()
+        assert found.endswith("/a/a/end.txt")
+    finally:
+        subprocess.run(["rm", "-rf", str(tmp_path / "a")], check=True)
 
 
 STARRED = st.sampled_from(["a", "b", "*", "**", "**/", "/", "?", "[ab]"])

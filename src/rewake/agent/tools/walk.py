@@ -50,22 +50,23 @@ class Walk:
             return
         yield from self._below(str(self.root), _rules_above(self.root))
 
-    def _below(self, directory: str, rules: tuple[_Rules, ...]) -> Iterator[str]:
-        own = _rules_in(directory)
-        rules = (*rules, own) if own is not None else rules
-        try:
-            with os.scandir(directory) as entries:
-                listed = sorted(entries, key=lambda entry: entry.name)
-        except OSError:
-            return  # unreadable or just removed: nothing in it can be found
-        for entry in listed:
+    def _below(self, directory: str, above: tuple[_Rules, ...]) -> Iterator[str]:
+        levels = [
+            _level(directory, above)
+        ]  # no recursion: a clone may be a thousand directories deep
+        while levels:
+            entries, rules = levels[-1]
+            entry = next(entries, None)
+            if entry is None:
+                levels.pop()
+                continue
             if self._is_over():
                 return
             is_directory = entry.is_dir(follow_symlinks=False)
             if entry.name == ".git" or _is_ignored(entry.path, rules, is_directory=is_directory):
                 continue
             if is_directory:
-                yield from self._below(entry.path, rules)
+                levels.append(_level(entry.path, rules))
             elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
                 yield entry.path
 
@@ -76,6 +77,19 @@ class Walk:
         elif self.seen % 256 == 0 and time.monotonic() > self.deadline:
             self.stopped = "stopped at the time limit"
         return bool(self.stopped)
+
+
+def _level(
+    directory: str, above: tuple[_Rules, ...]
+) -> tuple[Iterator[os.DirEntry[str]], tuple[_Rules, ...]]:
+    """What is in a directory, in order, and the rules for it."""
+    own = _rules_in(directory)
+    rules = (*above, own) if own is not None else above
+    try:
+        with os.scandir(directory) as entries:
+            return iter(sorted(entries, key=lambda entry: entry.name)), rules
+    except OSError:
+        return iter(()), rules  # unreadable or just removed: nothing in it can be found
 
 
 def _is_ignored(path: str, rules: tuple[_Rules, ...], *, is_directory: bool) -> bool:
