@@ -27,6 +27,22 @@ def test_a_prompt_is_answered_and_ctrl_d_leaves(shell: Shell) -> None:
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
 
 
+def test_where_transcripts_have_no_secrets_the_prompts_kept_have_none(shell: Shell) -> None:
+    shell.home.mkdir()
+    (shell.home / "settings.json").write_text('{"redact_transcript": true}')
+    secret = "sk-" + "ant-api03-abcdefgh12345678"
+    with Terminal(shell, "--model", shell.script(turn("Good morning."))) as terminal:
+        terminal.ready()
+        terminal.type(f"use {secret}" + ENTER)
+        terminal.expect("Good morning.")
+        terminal.ready()
+        terminal.type(CTRL_D)
+        assert terminal.code() == 0
+    assert "use [redacted: Anthropic Key]" in (shell.home / "prompt_history").read_text()
+    kept = [path for path in shell.home.rglob("*") if path.is_file()]
+    assert [path for path in kept if secret.encode() in path.read_bytes()] == []
+
+
 def test_a_slow_model_is_seen_to_be_waited_for(shell: Shell) -> None:
     with Terminal(shell, "--model", shell.script(turn("At last.", delay_ms=300))) as terminal:
         terminal.ready()

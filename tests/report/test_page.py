@@ -183,6 +183,16 @@ def test_the_arrow_keys_go_from_step_to_step_in_the_timeline(
     expect(page.locator(".row.at")).to_contain_text("Edit")
 
 
+def test_a_legend_is_printed_with_all_its_colours(seed: ReportSeed, watched: Watched) -> None:
+    page = opened(seed, watched)
+    swatches = page.locator(".swatch")
+    expect(swatches).not_to_have_count(0)
+    page.emulate_media(media="print")
+    for swatch in swatches.all():
+        expect(swatch).to_be_visible()
+        expect(swatch).to_have_css("print-color-adjust", "exact")
+
+
 def test_the_theme_follows_the_system_until_it_is_chosen(
     seed: ReportSeed, watched: Watched
 ) -> None:

@@ -99,6 +99,8 @@ class TracedModel:
             "messages": len(messages),
             "messages_repeated": repeated,
         }
+        if request.max_output_tokens is not None:
+            told["max_output_tokens"] = request.max_output_tokens
         if not self.content:
             return told
         told["new_messages"] = messages[repeated:]

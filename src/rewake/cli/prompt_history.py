@@ -1,15 +1,20 @@
 """The prompts typed before, for the arrow keys.
 
-The rule kept here: prompts are private, so the file is made 0600 before anything is in it; and a
-home that can't be written costs the history, not the conversation.
+The rule kept here: prompts are private, so the file is made 0600 before anything is in it, and where a
+transcript is kept without secrets, so is it; and a home that can't be written costs the history, not the
+conversation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from rewake.log.disk import Disk
+
+if TYPE_CHECKING:
+    from prompt_toolkit.history import History
 
 _FILE: Final = "prompt_history"
 
@@ -24,3 +29,25 @@ def history_file(home: Path) -> Path | None:
     except OSError:
         return None
     return path
+
+
+def kept_prompts(
+    path: Path, make_redact: Callable[[], Callable[[object], object]] | None = None
+) -> History:
+    """The prompts in the file and those to come. With `make_redact` those are written without secrets;
+    it is called for the first one, because a detector is slow to load.
+    """
+    from prompt_toolkit.history import FileHistory
+
+    if make_redact is None:
+        return FileHistory(str(path))
+    make = make_redact
+
+    class Redacted(FileHistory):
+        redact: Callable[[object], object] | None = None
+
+        def store_string(self, string: str) -> None:
+            self.redact = self.redact or make()
+            super().store_string(str(self.redact(string)))
+
+    return Redacted(str(path))

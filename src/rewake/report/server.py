@@ -109,7 +109,11 @@ class _Http(ThreadingHTTPServer):
         if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
             return
-        super().process_request(request, client_address)
+        try:
+            super().process_request(request, client_address)
+        except RuntimeError:  # no thread can be started: as if there were no room
+            self._free.release()
+            self.shutdown_request(request)
 
     def process_request_thread(
         self, request: socket.socket | tuple[bytes, socket.socket], client_address: object

@@ -25,17 +25,17 @@ def front_for(choices: AgentChoices, stopper: Stopper) -> Front:
     """The front for this terminal. Raises SettingsError."""
     if not can_browse():
         return LineFront(stopper)
-    from prompt_toolkit.history import FileHistory
-
     from rewake.cli.prompt.completion import PromptCompleter
     from rewake.cli.prompt.conversing import ScreenFront
     from rewake.cli.prompt.files import FileIndex
     from rewake.cli.prompt.mentions import dropped
-    from rewake.cli.prompt_history import history_file
+    from rewake.cli.prompt_history import history_file, kept_prompts
 
     at = place(working_directory(choices))
+    settings = settings_of(choices, at).settings
     path = history_file(at.home) if choices.persist else None
-    history = FileHistory(str(path)) if path is not None else None
+    redact = at.redact if settings.redact_transcript is True else None
+    history = kept_prompts(path, redact) if path is not None else None
 
     return ScreenFront(
         stopper,
@@ -43,7 +43,7 @@ def front_for(choices: AgentChoices, stopper: Stopper) -> Front:
         PromptCompleter(FileIndex(at.root), lambda: _written(at.root), lambda: _known(at.root)),
         lambda pasted: dropped(pasted, at.root),
         place=lambda: _where(at.root),
-        theme=settings_of(choices, at).settings.theme,
+        theme=settings.theme,
     )
 
 
