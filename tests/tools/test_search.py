@@ -280,6 +280,14 @@ def test_a_thousand_directories_in_one_another_are_searched(tmp_path: Path) -> N
         subprocess.run(["rm", "-rf", str(tmp_path / "a")], check=True)
 
 
+def test_an_ignore_file_of_many_stars_keeps_no_search_busy(bench: Bench) -> None:
+    bench.write(".git/HEAD", "")
+    bench.write(".gitignore", "*a" * 20 + "b\n*.o\n")
+    bench.write("a" * 200, "x")
+    bench.write("b.o", "x")
+    assert bench.text(GLOB, pattern="*").splitlines() == [".gitignore", "a" * 200]
+
+
 STARRED = st.sampled_from(["a", "b", "*", "**", "**/", "/", "?", "[ab]"])
 WALKED = st.lists(st.text("ab", min_size=1, max_size=3), min_size=1, max_size=4).map("/".join)
 

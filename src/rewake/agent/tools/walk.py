@@ -19,6 +19,8 @@ import pathspec
 
 FILES_MAX: Final = 200_000
 _IGNORE_BYTES_MAX: Final = 1 << 20
+_IGNORE_STARS_MAX: Final = 3  # a name of 255 letters then costs milliseconds
+_STARS: Final = re.compile(r"\*+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +132,12 @@ def _rules_of(file: Path, base: str) -> _Rules | None:
 
 
 def _is_pattern(line: str) -> bool:
-    """Whether the line means anything; one that can't be read is left out, as Git does."""
-    if not line.strip() or line.startswith("#"):
+    """Whether the line means anything; one that can't be read is left out, as Git does.
+
+    One of many stars is left out, too: its expression would try each star at each place, and the file
+    comes with a clone. What it would have hidden is found, no more.
+    """
+    if not line.strip() or line.startswith("#") or len(_STARS.findall(line)) > _IGNORE_STARS_MAX:
         return False
     try:
         pathspec.GitIgnoreSpec.from_lines([line])
