@@ -239,6 +239,43 @@ def test_a_damaged_end_of_a_sidechain_is_put_right(crew: Crew, garbage: bytes) -
     assert "Finished." in model.heard()
 
 
+def test_a_sidechain_whose_lines_are_all_damaged_does_not_prove_that_nothing_was_done(
+    crew: Crew,
+) -> None:
+    agent_id = interrupted(crew)
+    path = crew.paths.agent_transcript(agent_id)
+    path.write_bytes(path.read_bytes().replace(b'"seq":', b'"Seq":'))  # no checksum is right now
+    with crew.open() as session:
+        assert session.resumed is not None
+        assert any("can't be taken up" in notice for notice in session.resumed.notices)
+        (verdict,) = session.resumed.uncertain
+        assert (verdict.resolution.verdict, verdict.result.is_error) == ("unknown", True)
+    model = TypedModel(main=[says("x"), says("ok")])
+    assert crew.run(model, "Go on.").response == "ok"
+    assert "NOT KNOWN" in model.heard()
+    assert crew.ends()[-1][0] == "failed"
+
+
+def test_a_link_that_leads_nowhere_in_place_of_a_sidechain_proves_nothing(crew: Crew) -> None:
+    agent_id = interrupted(crew)
+    path = crew.paths.agent_transcript(agent_id)
+    path.unlink()
+    path.symlink_to(path)
+    with crew.open() as session:
+        assert session.resumed is not None
+        (verdict,) = session.resumed.uncertain
+        assert verdict.resolution.verdict == "unknown"
+
+
+def test_commands_are_listed_although_a_sidechain_can_not_be_read(crew: Crew) -> None:
+    agent_id = interrupted(crew)
+    crew.paths.agent_transcript(agent_id).unlink()
+    crew.paths.agent_transcript(agent_id).mkdir()
+    crew.run(TypedModel(main=[says("x"), calls(bash("true", run_in_background=True))]), "Go on.")
+    found = rewake.shell_commands("s", project=crew.project, home=crew.home)
+    assert [command.command for command in found] == ["true"]
+
+
 def test_a_sidechain_that_is_gone_never_began(crew: Crew) -> None:
     agent_id = interrupted(crew)
     crew.paths.agent_transcript(agent_id).unlink()
@@ -345,7 +382,7 @@ def test_a_disk_that_is_full_for_one_child_stops_those_beside_it(
     again = TypedModel(
         main=[says("x"), says("ok")],
         worker=[says("Finished.")],
-        explorer=[says("x"), says("Checked."), says("Checked.")],
+        explorer=[says("Checked.")] * 3,
     )
     assert crew.run(again, None).response == "ok"
     assert "Finished." in again.heard()

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from rewake.compose.place import Place, find_session, place
-from rewake.errors import SessionNotFoundError, UsageError
+from rewake.errors import RewakeError, SessionNotFoundError, UsageError
 from rewake.log.disk import storage_error
 from rewake.log.layout import SessionPaths
 from rewake.log.lock import boot_id
@@ -21,6 +21,8 @@ from rewake.log.scan import Transcript
 from rewake.model.events import ShellIntent
 from rewake.resume import running, shell
 from rewake.resume.listing import read_world
+from rewake.resume.load import BlobReader
+from rewake.resume.sidechains import agent_files
 from rewake.session.core import Session
 from rewake.state.world import BackgroundCommand, World, short_id
 
@@ -104,12 +106,9 @@ def running_in(session: Session) -> list[ShellCommand]:
     if session.transcript is None or not _lives_another(session, {item.call_id for item in found}):
         return found
     paths = SessionPaths(session.directory.parents[1], session.session_id)
-    for transcript, agent_id in _transcripts(paths):
-        if agent_id:
-            with Transcript(transcript) as reader:
-                world = read_world(reader, session.blobs)
-            theirs = _of_world(world, session.directory, agent_id)
-            found += [item for item in theirs if item.in_background and item.state == "running"]
+    for world, agent_id in _agents(paths, session.blobs):
+        theirs = _of_world(world, session.directory, agent_id)
+        found += [item for item in theirs if item.in_background and item.state == "running"]
     return found
 
 
@@ -134,17 +133,22 @@ def _one(commands: Iterable[ShellCommand], wanted: str) -> ShellCommand:
 
 
 def _commands(at: Place, paths: SessionPaths) -> Iterator[ShellCommand]:
-    for transcript, agent_id in _transcripts(paths):
-        with Transcript(transcript) as reader:
-            world = read_world(reader, at.blobs(paths))
+    blobs = at.blobs(paths)
+    with Transcript(paths.transcript) as reader:
+        yield from _of_world(read_world(reader, blobs), paths.directory, "")
+    for world, agent_id in _agents(paths, blobs):
         yield from _of_world(world, paths.directory, agent_id)
 
 
-def _transcripts(paths: SessionPaths) -> Iterator[tuple[Path, str]]:
-    yield paths.transcript, ""
-    if paths.agents.is_dir():
-        for transcript in sorted(paths.agents.glob("*.jsonl")):
-            yield transcript, transcript.stem
+def _agents(paths: SessionPaths, blobs: BlobReader) -> Iterator[tuple[World, str]]:
+    """What the transcripts of sub-agents say; one that can't be read hides no other."""
+    for transcript in agent_files(paths.directory):
+        try:
+            with Transcript(transcript) as reader:
+                world = read_world(reader, blobs)
+        except (OSError, RewakeError):
+            continue  # `rewake agents` and `rewake check` say what is wrong with it
+        yield world, transcript.stem
 
 
 def _of_world(world: World, directory: Path, agent_id: str) -> Iterator[ShellCommand]:

@@ -11,6 +11,7 @@ The rules kept here:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -156,7 +157,7 @@ class Sidechains:
 
     def _exists(self, agent_id: str) -> bool:
         try:
-            return self._paths(agent_id).transcript.exists()
+            return os.path.lexists(self._paths(agent_id).transcript)
         except UsageError:
             return False
 
@@ -208,7 +209,9 @@ class Sidechains:
             return
         status = _status_of(found)
         self._account(parent, agent.agent_id, status, {"by": "recovery", "steps": found.steps})
-        if status == AGENT_INTERRUPTED:
+        if found.state == "unreadable":
+            yield f"{name} can't be taken up: {found.reason}."
+        elif status == AGENT_INTERRUPTED:
             yield f"{name} was interrupted after {found.steps} step{'s' * (found.steps != 1)}."
         else:
             yield f"{name} had ended before the session was interrupted: {status}."
@@ -365,7 +368,7 @@ def _status_of(found: Sidechain) -> AgentEnd:
     match found.state:
         case "done":
             return "completed"
-        case "failed":
+        case "failed" | "unreadable":
             return "failed"
         case "absent" | "idle":
             return "cancelled"

@@ -12,6 +12,7 @@ The rules kept here:
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,6 +33,8 @@ from rewake.state.world import World
 
 SidechainState = Literal["absent", "idle", "done", "failed", "open", "unreadable"]
 _SEPARATOR: Final = re.compile(r"[ ._(-]")
+# What a line that is no more may be the reason for; a torn one was never acknowledged.
+_LOSSES: Final = frozenset({"corrupt_line", "missing_event", "missing_parent", "foreign_session"})
 _DONE: Final = "done"
 CUT_SHORT: Final = frozenset({"interrupted", "terminated", "hangup"})
 """Ends of a run from outside; any other than `done` is the agent's own failure."""
@@ -74,7 +77,7 @@ def sidechain_path(session_directory: Path, agent_id: str) -> Path:
 
 def look(path: Path, agent_id: str, blobs: BlobReader, *, since: str = "") -> Sidechain:
     """How far the agent came with the call of the id `since`. Never raises."""
-    if not path.exists():
+    if not os.path.lexists(path):
         return Sidechain(agent_id, "absent")
     try:
         with Transcript(path) as reader:
@@ -101,6 +104,10 @@ def found_in(loaded: Loaded, agent_id: str, *, since: str = "") -> Sidechain:
     conversation, world = loaded.state.conversation, loaded.state.world
     prompt = conversation.newest_prompt
     if loaded.newest is None or prompt is None or prompt < since:
+        lost = [str(damage) for damage in loaded.damage if damage.kind in _LOSSES]
+        if lost:  # the task may have stood there, and all that was done for it
+            why = lost[0] + (f" (and {len(lost) - 1} more)" if lost[1:] else "")
+            return Sidechain(agent_id, "unreadable", reason=why, steps=world.step)
         return Sidechain(agent_id, "idle", steps=world.step)
     state, reason = _ending(loaded.state)
     answer = last_words(loaded.state)
