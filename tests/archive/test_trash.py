@@ -10,6 +10,7 @@ import pytest
 from tests.archive.machines import LONG, Machine
 
 from rewake.compose.archives import delete
+from rewake.compose.place import find_session
 from rewake.doctor.check import check
 from rewake.doctor.subject import Subject
 from rewake.errors import SessionBusyError, SessionNotFoundError, UsageError
@@ -27,8 +28,9 @@ def test_a_deleted_session_is_in_the_trash_and_comes_back_byte_for_byte(here: Ma
     before = here.paths(session_id).transcript.read_bytes()
     deleted = here.delete(session_id)
     assert ids(here) == []
-    with pytest.raises(SessionNotFoundError):
-        here.paths(session_id)
+    with pytest.raises(SessionNotFoundError) as gone:
+        find_session(here.at, session_id)
+    assert f"rewake trash restore {session_id}" in gone.value.remedy
     assert [entry.session_id for entry in here.trash.entries()] == [session_id]
     assert deleted.trashed.name == f"2026-01-02-{session_id}"
     restored = here.trash.restore(here.trash.find(session_id[:8]))

@@ -186,3 +186,9 @@ def test_the_guide_has_every_command_every_option_of_a_run_and_every_word_at_the
     ]
     assert [word for word in missing if not re.search(rf"{re.escape(word)}\b", guide)] == []
     assert [name for name in get_args(Name) if f"/{name}" not in HELP] == []
+
+
+def test_the_list_of_commands_cuts_nothing_off(shell: Shell) -> None:
+    listed = shell.run("--help").out.partition("Commands:")[2].partition("Examples:")[0]
+    assert "memory" in listed
+    assert "..." not in listed

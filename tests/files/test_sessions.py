@@ -294,3 +294,22 @@ def test_a_call_that_an_exception_cut_short_has_its_changes(
         )
     rewind_files(world.session, asked)
     assert not (project / "a").exists()
+
+
+def test_a_diff_names_a_file_as_git_does_so_that_it_can_be_applied(
+    begin: MakeWorld, project: Path, tmp_path: Path
+) -> None:
+    name = 'a\n"b\\ é.txt'
+    world = begin()
+    world.ask()
+    (project / "script").write_text(f"cat > '{name}' <<'E'\none\nE\n")
+    world.run("sh script; rm script")
+    found = file_changes(world.session.session_id, project=project, home=world.home)
+    (made,) = [one for one in found if one.kind == "created"]
+    assert made.shown == name
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    patch = (made.text + "\n").encode()
+    subprocess.run(["git", "init", "-q"], cwd=elsewhere, check=True)
+    subprocess.run(["git", "apply"], cwd=elsewhere, input=patch, check=True)
+    assert (elsewhere / name).read_text() == "one\n"

@@ -33,6 +33,8 @@ _TYPES: Final[dict[str, type]] = {
 }
 
 
+_SHORT_MAX: Final = 60  # what a terminal of 80 columns has room for
+_SHORT_MIN: Final = 24
 _NO_COMMAND: Final = "No such command"
 _REQUIRED: Final = re.compile(r"^\{(.*)\}")
 
@@ -96,10 +98,24 @@ def build_app() -> typer.Typer:
     root(_function(table.ROOT))
     for command in table.COMMANDS.values():
         register = app.command(
-            command.name, cls=_Command, help=command.help, epilog=_verbatim(command.examples)
+            command.name,
+            cls=_Command,
+            help=command.help,
+            short_help=_short(command.help),
+            epilog=_verbatim(command.examples),
         )
         register(_function(command))
     return app
+
+
+def _short(text: str) -> str:
+    """As much of a command's first sentence as a line of the list has room for, not cut in a clause."""
+    sentence = text.split("\n", maxsplit=1)[0].split(". ", maxsplit=1)[0].rstrip(".")
+    if len(sentence) > _SHORT_MAX:
+        ends = [sentence[:_SHORT_MAX].rfind(mark) for mark in (";", ":", ", ")]
+        end = next((at for at in ends if at > _SHORT_MIN), len(sentence))
+        sentence = sentence[:end]
+    return f"{sentence}."
 
 
 def _verbatim(text: str) -> str:

@@ -164,4 +164,15 @@ def _by_title(at: Place, wanted: str, not_found: SessionNotFoundError) -> Sessio
                 candidates=names,
                 remedy="Give the id of one of them.",
             )
+    _tell_of_trash(at, wanted, not_found)
     raise not_found
+
+
+def _tell_of_trash(at: Place, wanted: str, not_found: SessionNotFoundError) -> None:
+    from rewake.archive.trash import Trash
+
+    found = [one for one in Trash(at.home, at.disk).entries() if one.session_id.startswith(wanted)]
+    if len(found) == 1:
+        not_found.remedy = (
+            f"It is in the trash: `rewake trash restore {found[0].session_id}` brings it back."
+        )

@@ -18,6 +18,7 @@ from rewake.model.events import FileState
 
 # difflib is quadratic; a longer difference is only counted.
 _COMPARED_LINES_MAX: Final = 5_000
+_ESCAPES: Final = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 
 Read = Callable[[str], bytes]
 
@@ -50,7 +51,7 @@ def diff_states(
         return FileDiff(
             exact, kind, 0, 0, f"{shown}: {error.message}", shown, problem=error.message
         )
-    head = _head(shown, before, after)
+    head = _head(_quoted(shown), before, after)
     old_text, new_text = _text(old), _text(new)
     if old_text is None or new_text is None:
         sizes = f"Binary file {shown}: {len(old)} bytes before, {len(new)} after."
@@ -98,6 +99,19 @@ def _text(data: bytes) -> str | None:
         return None
 
 
+def _quoted(name: str) -> str:
+    """A name as git writes it: one with a line's end in it would break the difference."""
+    if name.isprintable() and not {'"', "\\"} & set(name):
+        return name
+    return '"' + "".join(_ESCAPES.get(char) or _escaped(char) for char in name) + '"'
+
+
+def _escaped(char: str) -> str:
+    if char.isprintable():
+        return char
+    return "".join(f"\\{byte:03o}" for byte in char.encode("utf-8", "surrogateescape"))
+
+
 def _head(shown: str, before: FileState, after: FileState) -> list[str]:
     lines = []
     if before.kind != after.kind or before.kind in {"directory", "symlink"}:
@@ -129,8 +143,8 @@ def _unified(
         difflib.unified_diff(
             old[start : len(old) - end],
             new[start : len(new) - end],
-            f"a/{shown}" if before.kind != "absent" else "/dev/null",
-            f"b/{shown}" if after.kind != "absent" else "/dev/null",
+            _quoted(f"a/{shown}") if before.kind != "absent" else "/dev/null",
+            _quoted(f"b/{shown}") if after.kind != "absent" else "/dev/null",
             lineterm="",
         )
     )
