@@ -27,6 +27,16 @@ def test_a_prompt_is_answered_and_ctrl_d_leaves(shell: Shell) -> None:
     assert stat.S_IMODE(history.stat().st_mode) == 0o600
 
 
+def test_earlier_prompts_that_can_not_be_kept_cost_no_prompt(shell: Shell) -> None:
+    with Terminal(shell, "--model", shell.script(turn("Good morning."))) as terminal:
+        terminal.ready()
+        history = shell.home / "prompt_history"
+        history.unlink()
+        history.mkdir()  # nobody can write to it, root neither
+        terminal.type("hello" + ENTER)
+        assert "Traceback" not in terminal.see_idle("Good morning.")
+
+
 def test_where_transcripts_have_no_secrets_the_prompts_kept_have_none(shell: Shell) -> None:
     shell.home.mkdir()
     (shell.home / "settings.json").write_text('{"redact_transcript": true}')

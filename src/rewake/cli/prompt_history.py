@@ -7,7 +7,8 @@ conversation.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -39,15 +40,20 @@ def kept_prompts(
     """
     from prompt_toolkit.history import FileHistory
 
-    if make_redact is None:
-        return FileHistory(str(path))
-    make = make_redact
-
-    class Redacted(FileHistory):
+    class Kept(FileHistory):
         redact: Callable[[object], object] | None = None
 
         def store_string(self, string: str) -> None:
-            self.redact = self.redact or make()
-            super().store_string(str(self.redact(string)))
+            if make_redact is not None:
+                self.redact = self.redact or make_redact()
+                string = str(self.redact(string))
+            with suppress(OSError):  # a full disk must not keep a prompt from being sent
+                super().store_string(string)
 
-    return Redacted(str(path))
+        def load_history_strings(self) -> Iterable[str]:
+            try:
+                return super().load_history_strings()
+            except OSError:
+                return ()  # it was made a moment ago; whatever became of it
+
+    return Kept(str(path))

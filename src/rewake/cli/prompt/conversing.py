@@ -209,6 +209,9 @@ class ScreenFront:
                 self.reporter.warn(f"Not sent: {error.message} {error.remedy}")
                 self.screen.put_draft(text)
                 continue
+            except asyncio.CancelledError:
+                self.screen.queue.insert(0, text)  # an interruption gives it back to be edited
+                raise
             agent.session.user(content, typed="" if isinstance(content, str) else text)
 
     # --- keys ----------------------------------------------------------------------------
