@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -105,6 +106,17 @@ def test_a_project_s_command_loosens_no_permissions(shell: Shell) -> None:
     done = shell.run("-p", "/touch", "--model", model, "--json")
     assert not (shell.project / "a").exists()
     assert "comes with the project" in done.err
+
+
+def test_where_rules_may_be_missing_no_command_allows_anything(shell: Shell) -> None:
+    newer = {"settings_version": 99, "permissions": {"forbid": ["Bash(touch:*)"]}}
+    write(shell.home / "settings.json", json.dumps(newer))
+    text = "---\nallowed-tools: Bash(touch:*)\n---\nTouch it."
+    write(shell.home / "commands/touch.md", text)
+    model = shell.script(turn("", call("Bash", command="touch a")), turn("Done."))
+    done = shell.run("-p", "/touch", "--model", model, "--json")
+    assert not (shell.project / "a").exists()
+    assert "its allowed-tools don't count" in done.err
 
 
 def test_a_command_may_choose_the_model_of_its_run(shell: Shell) -> None:

@@ -100,10 +100,14 @@ def _allow(agent: Agent, command: AnyCommand, stack: AsyncExitStack) -> None:
     if not command.rules:
         return
     notice = agent.loop.observer.on_notice
-    if command.origin == "project":
+    if command.origin == "project" or agent.is_guarded:
+        why = (
+            "comes with the project"
+            if command.origin == "project"
+            else "could do what is forbidden"
+        )
         notice(
-            f"/{command.name} comes with the project, so its allowed-tools don't count: "
-            f"{', '.join(command.rules)}."
+            f"/{command.name} {why}, so its allowed-tools don't count: {', '.join(command.rules)}."
         )
         return
     try:

@@ -69,7 +69,7 @@ class Agent:
     """A session with a loop on it. `about` says which model was chosen and why, and the like.
 
     `warnings` are what the user must not overlook about the settings; `small_model` is the one that
-    they name for titles.
+    they name for titles. `is_guarded`: rules may be missing, so nothing is allowed by a rule.
     """
 
     session: Session
@@ -80,6 +80,7 @@ class Agent:
     warnings: tuple[str, ...] = ()
     small_model: str | None = None
     extensions: Extensions = field(default_factory=Extensions)
+    is_guarded: bool = False
 
     async def close(self) -> None:
         """Commit and release everything. Raises StorageError if that fails."""
@@ -228,6 +229,7 @@ def open_agent(
         warnings=warnings,
         small_model=settings.small_model,
         extensions=extensions,
+        is_guarded=loaded.is_guarded,
     )
 
 
