@@ -11,10 +11,14 @@ import rewake
 from rewake.agent.ports import Tool
 from rewake.agent.tools import builtin_tools
 from rewake.compose.files import rewind_files, track_files
+from rewake.compose.labels import set_title
+from rewake.compose.place import find_session, place
+from rewake.compose.settings import redacts
+from rewake.compose.taking_back import take_back
 from rewake.log.blobs import BlobStore
 from rewake.log.scan import Transcript
 from rewake.model.content import ToolCall
-from rewake.model.events import Event, FileChangeIntent, ToolLifecycle
+from rewake.model.events import Event, FileChangeIntent, ShellIntent, ToolLifecycle
 from rewake.model.ids import IdGenerator
 from rewake.redaction.transcripts import TranscriptRedactor
 
@@ -160,3 +164,38 @@ def test_redacting_costs_no_id() -> None:
     ids = IdGenerator(lambda: 1_700_000_000_000, lambda bits: (1 << bits) - 1)
     payload = {"call_id": ids(), "message_id": ids(), "event_ids": [ids()], "sha256": "a" * 64}
     assert redactor.value(payload) is payload
+
+
+def test_what_is_done_from_outside_is_redacted_as_the_settings_say(
+    home: Path, project: Path
+) -> None:
+    home.mkdir()
+    (home / "settings.json").write_text('{"redact_transcript": true}')
+    with rewake.open_session(project, home=home, redact=True, session_id="s") as session:
+        track_files(session)
+        prompt = session.user("Deploy")
+        call = ToolCall("c", "Bash", {"command": "env"})
+        session.assistant([call], stop_reason="tool_use")
+        intent = ShellIntent("env", str(project), "outputs/c")
+        session.action(call, intent=intent).start()
+        outputs = session.directory / "outputs" / "c"
+        outputs.mkdir(parents=True)
+        (outputs / "start").write_bytes(b"")
+        (outputs / "stdout").write_text(f"DEPLOY_TOKEN={VALUE}\n")
+        (outputs / "exit").write_text('{"exit_code": 0}')
+        session.commit()
+    at = place(project, home)
+    set_title("s", f"with {KEY}", project=project, home=home)
+    take_back(at, find_session(at, "s"), prompt)
+    said = everything_said(session)
+    assert b'"verdict":"applied"' in said
+    assert b"with [redacted: Anthropic Key]" in said
+    assert KEY.encode() not in said
+    assert VALUE.encode() not in said
+
+
+def test_settings_that_can_not_be_read_may_ask_for_it(home: Path, project: Path) -> None:
+    home.mkdir()
+    assert not redacts(place(project, home))
+    (home / "settings.json").write_text("{")
+    assert redacts(place(project, home))

@@ -193,7 +193,9 @@ def open_agent(
         trace=trace_options(settings),
         redact=settings.redact_transcript is True,
         sinks=telemetry_sinks(at, settings),
-        on_problem=lambda problem: observer.on_notice(f"{problem.sink}: {problem.message}"),
+        on_problem=lambda problem: observer.on_notice(
+            f"The session goes on without {problem.sink}: {problem.message}"
+        ),
         resume_agents=True,
     )
     blobs.session = session

@@ -136,7 +136,9 @@ def open_for_notes(at: Place, paths: SessionPaths) -> Session:
 
     No run begins and nothing is settled: whoever resumes it finds it as it was.
     """
-    options = Options("disk", "", "", {}, None, trace=False)
+    from rewake.compose.settings import redacts  # most sessions are given theirs
+
+    options = Options("disk", "", "", {}, None, trace=False, redact=redacts(at))
     with ExitStack() as stack:
         lock = stack.enter_context(_lock(at, paths))
         loaded, appender = _loaded_for_writing(at, paths, options, stack)

@@ -86,6 +86,17 @@ def load_for(
     return load(where, may_leave_out=may_leave_out)
 
 
+def redacts(at: Place) -> bool:
+    """Whether what is recorded in sessions of this project is freed of secrets first.
+
+    Settings that can't be read may ask for it.
+    """
+    try:
+        return load_for(at).settings.redact_transcript is True
+    except RewakeError:
+        return True
+
+
 def load_settings(
     project: str | Path = ".",
     *,

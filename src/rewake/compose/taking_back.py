@@ -21,6 +21,7 @@ from rewake.compose.rewinding import (
     undo_files_rewind,
 )
 from rewake.compose.sessions import open_session
+from rewake.compose.settings import redacts
 from rewake.files.differ import FileDiff
 from rewake.files.plan import RewindPlan
 from rewake.log.layout import SessionPaths
@@ -86,7 +87,12 @@ def take_back(
     root = project_of(at, paths)
     limits = list(only)
     with open_session(
-        root, resume=paths.session_id, home=at.home, trace=False, resume_agents=True
+        root,
+        resume=paths.session_id,
+        home=at.home,
+        trace=False,
+        resume_agents=True,
+        redact=redacts(place(root, at.home)),
     ) as session:
         diffs = diff_of_plan(session, plan_rewind(session, target_id, only=limits, force=force))
         done = rewind_files(session, target_id, conversation=conversation, only=limits, force=force)
@@ -104,7 +110,12 @@ def take_again(at: Place, paths: SessionPaths, *, force: bool = False) -> TakenB
             return None
     root = project_of(at, paths)
     with open_session(
-        root, resume=paths.session_id, home=at.home, trace=False, resume_agents=True
+        root,
+        resume=paths.session_id,
+        home=at.home,
+        trace=False,
+        resume_agents=True,
+        redact=redacts(place(root, at.home)),
     ) as session:
         done = undo_files_rewind(session, force=force)
         _ends_as_before(session)
