@@ -65,6 +65,7 @@ def test_a_run_of_the_agent_is_looked_at_taken_back_and_brought_again(
 
     told = rewake(*back, "--both")
     assert "restore  a.txt (+1 -1)" in told
+    assert "The conversation went back as well." in told
     assert picture(project) == before
     assert "create   q/r.txt" in rewake("rewind", info.session_id, "--undo", "--dry-run")
     assert picture(project) == before

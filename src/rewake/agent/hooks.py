@@ -142,7 +142,7 @@ class Hooks:
         is_gone = prompt_id is not None and _taken_back(self.session, prompt_id)
         rest = "" if is_gone else " It stays in this session's history."
         return PromptBlockedError(
-            f"A hook blocked the prompt: {reason}{rest}", remedy="Ask in other words."
+            f"A hook blocked the prompt: {reason.rstrip('. ')}.{rest}", remedy="Ask in other words."
         )
 
     # --- gate

@@ -36,7 +36,8 @@ def _sentences(done: Imported, root: Path) -> list[str]:
         return [f"The session {name} is here already; nothing was changed."]
     lines = [f"Imported {name} ({amount(done.size)}) into {clean(str(root))}."]
     if done.redacted:
-        lines.append(f"Secrets were taken out of {done.redacted} places when it was exported.")
+        places = f"{done.redacted} place{'s' * (done.redacted != 1)}"
+        lines.append(f"Secrets were taken out of {places} when it was exported.")
     if done.recorded_root and done.recorded_root != str(root):
         lines.append(
             f"It was recorded in {one_line(done.recorded_root)}: paths in its conversation are those."

@@ -443,7 +443,11 @@ class Session:
         settlement = self._with_changes(action, settlement)
         said = f"{type(error).__name__}: {error}"
         evidence = {**settlement.resolution.evidence, "exception": said}
-        told = f"The call was cut short by {said}\n{plain_text(settlement.result.content)}"
+        is_own = type(error).__module__.startswith("rewake.")  # its name tells nobody anything
+        short = (
+            f"The call was cut short: {error}." if is_own else f"The call was cut short by {said}"
+        )
+        told = f"{short}\n{plain_text(settlement.result.content)}"
         return msgspec.structs.replace(
             settlement,
             resolution=msgspec.structs.replace(settlement.resolution, evidence=evidence),
