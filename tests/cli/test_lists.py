@@ -108,8 +108,8 @@ def test_show_can_print_what_session_memory_says(shell: Shell, session: Path) ->
 
 
 def test_messages_from_before_a_compaction_are_shown(shell: Shell) -> None:
-    (shell.project / ".rewake").mkdir()
-    (shell.project / ".rewake" / "settings.json").write_text('{"compact_at_tokens": 3000}')
+    shell.home.mkdir(parents=True, exist_ok=True)
+    (shell.home / "settings.json").write_text('{"compact_at_tokens": 3000}')
     model = shell.script(
         turn("first answer " + "x" * 9000, usage={"input_tokens": 4000, "output_tokens": 3000}),
         turn("THE SUMMARY"),

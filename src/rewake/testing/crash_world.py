@@ -78,9 +78,7 @@ class World:
         self.home = self.directory / "home"
         self.project = self.directory / "project"
         self.acknowledged = self.directory / "acknowledged.jsonl"
-        settings = self.project / ".rewake" / "settings.json"
-        settings.parent.mkdir(parents=True)
-        settings.write_text(json.dumps({"compact_at_tokens": plans.COMPACT_AT_TOKENS}))
+        self.project.mkdir(parents=True)
         (self.project / plans.GATE).write_text("open\n")
 
     # --- commands ----------------------------------------------------------------------------
@@ -98,6 +96,7 @@ class World:
             *(sys.executable, *program, "-p", prompt, which, self.session_id),
             *("--cwd", str(self.project), "--model", self.model or f"script:{file}"),
             *("--permission-mode", "bypass", "--output-format", output),
+            *("--settings", json.dumps({"compact_at_tokens": plans.COMPACT_AT_TOKENS})),
         ]
 
     def first(self) -> list[str]:
