@@ -9,7 +9,7 @@ import pytest
 from rewake.errors import UsageError
 from rewake.model.content import Text, Usage
 from rewake.model.events import Event, Message
-from rewake.record.sinks import SinkProblem
+from rewake.record.sinks import KeptOpen, SinkProblem
 
 HELLO = Message("user", (Text("hello"),))
 
@@ -79,6 +79,14 @@ def test_a_sink_that_fails_is_reported_once_and_stops_nobody(world: Any) -> None
     (problem,) = recorder.problems
     assert (problem.sink, problem.message) == ("BrokenSink", "RuntimeError: no network")
     assert problem.count == 4
+
+
+def test_a_sink_that_is_shared_is_reported_by_its_own_name(world: Any) -> None:
+    recorder = world.recorder(sinks=(KeptOpen(BrokenSink()),))
+    recorder.submit(HELLO)
+    recorder.close()
+    (problem,) = recorder.problems
+    assert problem.sink == "BrokenSink"
 
 
 def test_a_callback_can_not_record(world: Any) -> None:
