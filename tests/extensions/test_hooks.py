@@ -301,7 +301,7 @@ def test_a_blocked_prompt_is_answered_by_nobody_and_heard_by_no_later_request(
     used = agent(session, ScriptedModel(text("Hello."), text("Fine.")))
     used.loop.attendants = (hooks(session, [], "UserPromptSubmit", command),)
     used.run("Good morning")
-    with pytest.raises(PromptBlockedError, match=r"No secrets\.$"):
+    with pytest.raises(PromptBlockedError, match=r"No secrets\. Ask"):
         used.run("my secret is x")
     used.loop.result("error", session.state.world.usage)
     used.run("How are you?")
