@@ -99,29 +99,11 @@ def build_agent(
         mode=lambda: permissions.mode,
         notice=observer.on_notice,
     )
-    context = ToolContext(
-        project=session.root,
-        cwd=cwd,
-        session_directory=session.directory,
-        blobs=session.blobs,
-        files=session,
-        extra_directories=tuple(
-            session.root.joinpath(os.path.expanduser(path)).resolve()  # noqa: PTH111  # never raises
-            for path in given.additional_directories
-        ),
-        readable_directories=added.readable_directories,
-        todos=lambda: session.state.conversation.todos,
-        commands=lambda: session.state.world.commands,
-        # Not the bound method: a rewind puts another conversation in its place.
-        output_read=lambda command: session.state.conversation.output_read.get(command),  # noqa: PLW0108
-        boot_id=boot_id(),
-        forbids=permissions.forbids,
-    )
     news = BackgroundNews(session, observer.on_notice)
     executor = Executor(
         session=session,
         tools=at_hand,
-        context=context,
+        context=_context(session, settings, permissions, added.readable_directories, cwd=cwd),
         permissions=permissions,
         observer=observer,
         guards=(*guards, *added.guards),
@@ -146,25 +128,65 @@ def build_agent(
         endings=added.endings,
     )
 
-    def accompany(agent: Loop) -> None:
-        """A sub-agent gets the project's instructions too, and hears of its own commands."""
-        theirs = home or home_of(session)
-        briefing = briefed(agent.session, agent.model, settings, cwd=cwd, home=theirs)
-        agent.briefing = briefing.before_prompt
-        news = BackgroundNews(agent.session, observer.on_notice)
-        agent.attendants = (briefing, news)
-        agent.gates = (news,)
-
     if has_agents:
         rules = replace(
             _rules(settings, options),
             types=(extensions or Extensions()).types,
-            accompany=accompany,
+            accompany=_companion(session, settings, observer.on_notice, cwd=cwd, home=home),
             open_model=open_model,
             on_progress=on_agent or (lambda _progress: None),
         )
         _give_agents(loop, rules, at_hand)
     return loop
+
+
+def _context(
+    session: Session,
+    settings: Settings,
+    permissions: Permissions,
+    readable: tuple[Path, ...],
+    *,
+    cwd: Path,
+) -> ToolContext:
+    return ToolContext(
+        project=session.root,
+        cwd=cwd,
+        session_directory=session.directory,
+        blobs=session.blobs,
+        files=session,
+        extra_directories=tuple(
+            session.root.joinpath(os.path.expanduser(path)).resolve()  # noqa: PTH111  # never raises
+            for path in settings.permissions.additional_directories
+        ),
+        readable_directories=readable,
+        todos=lambda: session.state.conversation.todos,
+        commands=lambda: session.state.world.commands,
+        # Not the bound method: a rewind puts another conversation in its place.
+        output_read=lambda command: session.state.conversation.output_read.get(command),  # noqa: PLW0108
+        boot_id=boot_id(),
+        forbids=permissions.forbids,
+    )
+
+
+def _companion(
+    session: Session,
+    settings: Settings,
+    notice: Callable[[str], None],
+    *,
+    cwd: Path,
+    home: Path | None,
+) -> Callable[[Loop], None]:
+    """A sub-agent gets the project's instructions too, and hears of its own commands."""
+
+    def accompany(agent: Loop) -> None:
+        theirs = home or home_of(session)
+        briefing = briefed(agent.session, agent.model, settings, cwd=cwd, home=theirs)
+        agent.briefing = briefing.before_prompt
+        news = BackgroundNews(agent.session, notice)
+        agent.attendants = (briefing, news)
+        agent.gates = (news,)
+
+    return accompany
 
 
 def _rules(settings: Settings, options: AgentOptions) -> Rules:
