@@ -66,6 +66,7 @@ def test_a_secret_is_kept_only_when_the_user_says_so(shell: Shell) -> None:
     refused = shell.run(*edit, stdin=f"The key is {KEY}.")
     assert refused.code == 2
     assert "looks like a secret" in refused.err
+    assert "--allow-secrets" in refused.err
     assert shell.run("memory", "list", "--json").json["notes"] == []
     assert shell.run(*edit, "--allow-secrets", stdin=f"The key is {KEY}.").code == 0
 

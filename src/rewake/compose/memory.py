@@ -172,7 +172,7 @@ def write_note(
     if kinds:
         raise UsageError(
             f"The note holds what looks like a secret ({', '.join(kinds)}).",
-            remedy="Leave it out, or allow it: notes are plain text that goes into later prompts.",
+            remedy="Leave it out, or allow it (`rewake memory edit --allow-secrets`): notes are plain text that goes into later prompts.",
         )
     if scope == "project":
         at.layout.create_project(at.root, at.disk, sync=True)
