@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,15 @@ from rewake.model.content import Text, ToolCall
 from rewake.model.events import Outcome, ToolLifecycle
 
 STEPS = 500
+# More than five rows, each beginning where the one before ends.
+STANDS = """() => {
+  const boxes = [...document.querySelectorAll(".feed > .row")]
+    .map((row) => [Number(row.getAttribute("aria-posinset")), row.getBoundingClientRect()])
+    .sort((one, other) => one[0] - other[0])
+    .map(([, box]) => box);
+  return boxes.length > 5
+    && boxes.every((box, at) => at === 0 || Math.abs(box.top - boxes[at - 1].bottom) < 2);
+}"""
 
 
 def long_session(seed: ReportSeed) -> str:
@@ -82,16 +90,8 @@ def test_every_row_stands_below_the_one_before(seed: ReportSeed, watched: Watche
     for part in (0.1, 0.5, 0.9):
         page.evaluate(f"scrollTo(0, document.documentElement.scrollHeight * {part})")
         expect(page.locator(".row.waiting")).to_have_count(0)
-        page.evaluate("new Promise((go) => requestAnimationFrame(() => requestAnimationFrame(go)))")
-        boxes = page.evaluate(
-            """[...document.querySelectorAll(".feed > .row")]
-            .map((row) => [Number(row.getAttribute("aria-posinset")), row.getBoundingClientRect()])
-            .sort((one, other) => one[0] - other[0])
-            .map(([, box]) => [box.top, box.bottom])"""
-        )
-        assert len(boxes) > 5
-        for (_, bottom), (top, _) in pairwise(boxes):
-            assert abs(top - bottom) < 2
+        # Rows are measured when they have been drawn, and then put where they belong.
+        page.wait_for_function(STANDS)
 
 
 def test_a_session_of_some_length_prints_as_a_whole(seed: ReportSeed, watched: Watched) -> None:
