@@ -26,7 +26,7 @@ def test_it_opens_and_tells_the_outcome_the_cost_and_the_conversation(
     expect(figures).to_contain_text("1 failed")
     expect(page.locator(".row.prompt").first).to_contain_text("Why does the retry test fail?")
     expect(page.locator(".row.answer strong").first).to_have_text("never")
-    assert page.locator(".chart canvas").count() == 2
+    expect(page.locator(".chart canvas")).to_have_count(2)
 
 
 def test_a_call_is_folded_and_shows_its_difference_when_it_is_unfolded(
@@ -40,7 +40,7 @@ def test_a_call_is_folded_and_shows_its_difference_when_it_is_unfolded(
     expect(row.locator("button.fold")).to_have_attribute("aria-expanded", "true")
     expect(row.locator(".line.add").first).to_contain_text('"""Retries a call."""')
     expect(row.locator(".line.del").first).to_contain_text("def retry(call):")
-    assert row.locator(".c-k").count() > 3
+    expect(row.locator(".c-k").nth(3)).to_be_attached()
     row.locator("button.fold").click()
     expect(page.locator(".line.add")).to_have_count(0)
 
@@ -199,12 +199,12 @@ def test_the_theme_follows_the_system_until_it_is_chosen(
     page = watched.page
     page.emulate_media(color_scheme="dark")
     opened(seed, watched)
-    background = "getComputedStyle(document.documentElement).backgroundColor"
-    dark = page.evaluate(background)
+    html = page.locator("html")
+    dark = page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
     page.keyboard.press("t")
-    assert page.evaluate(background) != dark
+    expect(html).not_to_have_css("background-color", dark)
     page.keyboard.press("t")
-    assert page.evaluate(background) == dark
+    expect(html).to_have_css("background-color", dark)
 
 
 def test_nothing_is_wider_than_a_phone(seed: ReportSeed, watched: Watched) -> None:
