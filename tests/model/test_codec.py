@@ -273,6 +273,16 @@ def test_lone_surrogates_in_header_and_payload_come_back() -> None:
     assert event.payload == ev.Terminal("\ud800")
 
 
+@pytest.mark.parametrize("key", ["seq", "schema_version", "step"])
+def test_a_lone_surrogate_where_a_number_belongs_costs_its_line(key: str) -> None:
+    assert "surrogate" in reason_of(line_of(**{key: "\ud800"}))
+
+
+def test_a_lone_surrogate_where_a_payload_has_a_number_costs_its_payload() -> None:
+    event = event_of(line_of(event_type="run", payload={"generation": "\ud800"}))
+    assert isinstance(event.payload, ev.Unknown)
+
+
 def test_of_a_repeated_key_the_last_counts() -> None:
     twice = bare()[:-1] + b',"seq":9,"payload":{"reason":"a","reason":"b"}}'
     for line in (twice, twice[:-1] + b',"x":"\\ud800"}'):

@@ -190,8 +190,9 @@ def _parse_slowly(text: bytes) -> _Line | str:
         header["payload"] = msgspec.Raw(payload)
     try:
         return msgspec.convert(header, _Line)
-    except msgspec.ValidationError as error:
-        return f"not an event: {error}"
+    except (msgspec.ValidationError, UnicodeEncodeError) as error:
+        is_text = isinstance(error, UnicodeEncodeError)
+        return f"not an event: {'a lone surrogate where no text belongs' if is_text else error}"
 
 
 class Decoder:

@@ -247,6 +247,6 @@ def _block(raw: bytes) -> ContentBlock:
 def _block_slowly(raw: bytes) -> ContentBlock:
     try:
         block: KnownBlock = msgspec.convert(jsontext.loads(raw), KnownBlock)
-    except msgspec.ValidationError:
+    except (msgspec.ValidationError, UnicodeEncodeError):
         return Opaque(raw)
     return block
