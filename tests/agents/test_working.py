@@ -77,11 +77,15 @@ def test_tasks_of_one_answer_run_side_by_side(crew: Crew) -> None:
 
 def test_no_more_work_at_once_than_the_settings_allow(crew: Crew) -> None:
     at_once, most = 0, 0
+    two_are_at_work = anyio.Event()
 
     async def work(request: ModelRequest) -> Reply:
         nonlocal at_once, most
         at_once += 1
         most = max(most, at_once)
+        if at_once > 1:
+            two_are_at_work.set()
+        await two_are_at_work.wait()
         for _ in range(50):
             await anyio.lowlevel.checkpoint()
         at_once -= 1
